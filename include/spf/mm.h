@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Address spaces.
+ */
+#ifndef SPF_MM_H
+#define SPF_MM_H
+
+#include <spf/fault.h>
+#include <spf/mmu.h>
+#include <spf/pager.h>
+#include <spf/version.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spf_mm;
+
+/* How faults reach the engine. */
+enum spf_delivery {
+    /*
+     * SIGBUS in the thread that touched the page; it resolves its own fault.
+     * Fastest, scales with threads.  System calls given a missing page return
+     * -EFAULT: spf_mm_prefault first.  A thread that touches arena memory while
+     * it blocks SIGBUS is killed by the kernel.
+     */
+    SPF_DELIVERY_INLINE = 0,
+    /*
+     * Worker threads read the userfaultfd; threads that touch a page sleep
+     * meanwhile.  System calls into missing memory work.
+     */
+    SPF_DELIVERY_POOL = 1,
+    /* Neither: spf_mm_fault and spf_mm_prefault only (needs mmu_ops). */
+    SPF_DELIVERY_DIRECT = 2,
+};
+
+/* The mm never enters SINGLE mode. */
+#define SPF_MM_MULTI 0x1u
+
+/* attr.around: as many pages as the access pattern deserves. */
+#define SPF_AROUND_AUTO UINT32_MAX
+/* The most pages that one fault installs. */
+#define SPF_AROUND_MAX 512u
+/* Threads registered with one mm at one time, pool workers included. */
+#define SPF_THREADS_MAX 4096u
+#define SPF_WORKERS_MAX 1024u
+
+struct spf_mm_attr {
+    size_t size;      /* sizeof(struct spf_mm_attr) */
+    size_t arena_len; /* bytes of address space, rounded up to pages */
+    enum spf_delivery delivery;
+    uint32_t flags;           /* SPF_MM_* */
+    uint32_t workers;         /* POOL: threads, 1..SPF_WORKERS_MAX */
+    uint32_t spin_ns;         /* POOL: a worker polls so long before it sleeps */
+    uint32_t around;          /* pages a fault: 1..SPF_AROUND_MAX, or SPF_AROUND_AUTO */
+    enum spf_attempt attempt; /* what deliveries ask for: AUTO, SPECULATIVE or LOCKED */
+    /* An MMU of your own; delivery must be DIRECT.  NULL: userfaultfd. */
+    const struct spf_mmu_ops *mmu_ops;
+    void *mmu;
+    uintptr_t mmu_base;  /* first address; the arena is [mmu_base, mmu_base + arena_len) */
+    size_t mmu_page;     /* bytes a page, a power of two, at least 512 */
+    uint32_t mmu_prot;   /* SPF_PROT_* bits that the MMU can enforce */
+};
+
+/* Defaults: 64 GiB, INLINE, one worker, one page a fault, AUTO, userfaultfd. */
+SPF_API void spf_mm_attr_init(struct spf_mm_attr *attr);
+
+/*
+ * Create an empty address space.  attr NULL: the defaults.  With userfaultfd an
+ * arena is reserved (no memory is used by that) and registered once.
+ * -EINVAL: an attr that makes no sense; -ENOMEM: no address space of that size;
+ * -EPERM, -EACCES: userfaultfd refused, ask spf_probe which gate it was;
+ * -ENOSYS, -ENOTSUP: the kernel has none, or lacks what is needed (write
+ * protection, Linux 5.7; INLINE: SIGBUS; POOL: THREAD_ID).  A user MMU's ops->destroy is not called
+ * on an error.
+ */
+SPF_API int spf_mm_create(const struct spf_mm_attr *attr, struct spf_mm **out);
+
+/*
+ * Unmap everything, stop the pool, free.  The caller's own registration ends
+ * with it.  -EBUSY: other threads are registered (nothing has happened then).
+ * A thread that sleeps in a fault (POOL) gets SIGSEGV.  NULL: 0.
+ */
+SPF_API int spf_mm_destroy(struct spf_mm *mm);
+
+/* First address and length in bytes of the arena; page size in bytes.  Async-signal-safe. */
+SPF_API uintptr_t spf_mm_base(const struct spf_mm *mm);
+SPF_API size_t spf_mm_len(const struct spf_mm *mm);
+SPF_API size_t spf_mm_page_size(const struct spf_mm *mm);
+
+/*
+ * The calling thread takes part in mm.  Optional: whoever faults or calls is
+ * registered on the spot, and released when the thread exits.  While one thread
+ * alone is registered the mm is in SINGLE mode (bypass), else MULTI; the last
+ * but one to leave brings it back.
+ * 0, also if it was registered; -EAGAIN: SPF_THREADS_MAX reached; -ENOMEM;
+ * -EDEADLK: inline delivery and SIGBUS is blocked in this thread; -ESTALE (fork).
+ */
+SPF_API int spf_thread_register(struct spf_mm *mm);
+
+/* Leave.  0; -ENOENT: was not registered; -EBUSY: called from inside a pager. */
+SPF_API int spf_thread_unregister(struct spf_mm *mm);
+
+/* spf_mm_map flags.  Neither: *addr is ignored, the lowest range that fits is taken. */
+#define SPF_MAP_FIXED 0x1u           /* at *addr, replacing what is there */
+#define SPF_MAP_FIXED_NOREPLACE 0x2u /* at *addr, -EEXIST if anything is there */
+/* "Anywhere" only: a multiple of 1 << n bytes; n from the page's shift up to 47. */
+#define SPF_MAP_ALIGNED(n) ((uint32_t)(n) << 24)
+
+/*
+ * Map len bytes of pager, from byte offset on, with protection prot.
+ * pager NULL: zero pages (anonymous).  A reference is taken on the pager.
+ * Neighbours that continue each other (protection, pager, offset) become one VMA.
+ * -EINVAL: misaligned, empty, overflowing or outside the arena; unknown flags;
+ * -ENOTSUP: the MMU cannot enforce prot (userfaultfd: EXEC; there WRITE includes
+ * READ, as in hardware page tables);
+ * -EEXIST (FIXED_NOREPLACE); -ENOMEM: no such free range, or no memory.
+ * An error changes nothing.
+ */
+SPF_API int spf_mm_map(struct spf_mm *mm, uintptr_t *addr, size_t len, uint32_t prot,
+                       uint32_t flags, struct spf_pager *pager, uint64_t offset);
+
+/*
+ * Unmap whatever lies in the range; VMAs that reach over its ends are split.
+ * When it returns no page of the range is left, and none will be installed.
+ * -EINVAL, -ENOMEM.  An error of the MMU is returned with the VMAs as they were;
+ * some contents may be dropped, to be fetched again.
+ */
+SPF_API int spf_mm_unmap(struct spf_mm *mm, uintptr_t addr, size_t len);
+
+/*
+ * Change protection; contents stay.  When it returns no access that is now
+ * forbidden succeeds.  -ENOMEM: a part of the range is not mapped (nothing was
+ * changed), or no memory; -ENOTSUP: EXEC with userfaultfd, or taking READ away
+ * from pages that are present (SPF_PROT_NONE is for ranges never touched);
+ * -EINVAL.
+ */
+SPF_API int spf_mm_protect(struct spf_mm *mm, uintptr_t addr, size_t len, uint32_t prot);
+
+/*
+ * Drop the contents of every page in the range; the next fault asks the pager
+ * again, also for a page whose pager had failed.  Gaps are skipped.
+ * -EINVAL; an error of the MMU: some contents may be dropped.
+ */
+SPF_API int spf_mm_discard(struct spf_mm *mm, uintptr_t addr, size_t len);
+
+/*
+ * Wait until no fault uses the pager of a VMA that is gone, and each pager that
+ * is mapped nowhere and was put has been released.  So after unmap and put it
+ * tells that the pager's memory may go.  Waits as long as such a fetch runs.
+ * -EDEADLK: called from inside a pager.  Not from `release`.
+ */
+SPF_API int spf_mm_quiesce(struct spf_mm *mm);
+
+struct spf_vma_info {
+    uintptr_t start; /* first byte */
+    uintptr_t end;   /* one past the last */
+    uint32_t prot;
+    uint64_t offset;         /* into the pager, of start */
+    struct spf_pager *pager; /* NULL: zero pages; no reference is taken: compare only */
+};
+
+/* The VMA that holds addr.  -ENOENT: none. */
+SPF_API int spf_mm_query(struct spf_mm *mm, uintptr_t addr, struct spf_vma_info *info);
+
+/*
+ * The first VMA that ends above addr: iterate in order of address by passing
+ * 0, then each info.end in turn.  Each call sees the mm as it is at that moment.
+ * -ENOENT: no more.
+ */
+SPF_API int spf_mm_next(struct spf_mm *mm, uintptr_t addr, struct spf_vma_info *info);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

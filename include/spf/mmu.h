@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * MMUs: where mappings are installed.
+ *
+ * The engine decides, the MMU does.  It knows pages, not VMAs.  The usual one,
+ * over userfaultfd, comes with spf_mm_create when attr.mmu_ops is NULL; another
+ * is supplied by filling in this table.
+ *
+ * What the engine promises:
+ *   - install, unprotect and poison of overlapping ranges may run at the same
+ *     time, in several threads (lost races are the MMU's to tell: `present`);
+ *   - zap and protect of a range never overlap with install, unprotect or
+ *     poison of a page in that range, nor with one another;
+ *   - `slot` is a small integer that is this thread's alone during the call.
+ * What it asks: install, unprotect, poison, wake and attach are
+ * async-signal-safe when the mm has inline delivery; none of the calls enters
+ * the library again, and none waits for a fault.
+ */
+#ifndef SPF_MMU_H
+#define SPF_MMU_H
+
+#include <spf/version.h>
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Protection of a VMA; the bits are those of PROT_READ, PROT_WRITE, PROT_EXEC. */
+#define SPF_PROT_NONE 0x0u
+#define SPF_PROT_READ 0x1u
+#define SPF_PROT_WRITE 0x2u
+#define SPF_PROT_EXEC 0x4u
+
+/* A run of pages to put in place. */
+struct spf_install {
+    uintptr_t addr;  /* of the first page */
+    size_t npages;   /* at least 1 */
+    const void *src; /* npages of resident memory; it is copied */
+    uint32_t prot;   /* SPF_PROT_*: without WRITE the pages go in read-only */
+    /* filled in by the MMU */
+    size_t installed; /* pages put in by this call */
+    size_t present;   /* pages passed over because something was there already */
+    size_t calls;     /* system calls or table operations that it took */
+};
+
+struct spf_mmu_ops {
+    size_t size; /* sizeof(struct spf_mmu_ops) */
+
+    /* A thread takes slot number `slot`, possibly one used before.  Optional. */
+    int (*attach)(void *mmu, unsigned slot);
+
+    /*
+     * Put the run in place, in order, never over a page that is there already.
+     * Pages done, from the start of the run: installed + present.
+     * 0: all done.  -EAGAIN: stopped, may be tried again after the engine has
+     * looked at the mm afresh.  Other errors: stopped for good at that page.
+     */
+    int (*install)(void *mmu, unsigned slot, struct spf_install *run);
+
+    /* Pages that are present and read-only become writable; absent ones stay so. */
+    int (*unprotect)(void *mmu, unsigned slot, uintptr_t addr, size_t npages);
+
+    /* Optional: an access to this absent page shall end as SIGBUS until it is zapped. */
+    int (*poison)(void *mmu, unsigned slot, uintptr_t addr);
+
+    /* Optional: threads that sleep in a fault on the range shall run on. */
+    int (*wake)(void *mmu, uintptr_t addr, size_t npages);
+
+    /*
+     * What is present in the range gets protection `prot`.  Called under
+     * exclusion of the range.  An error leaves the VMAs as they were.
+     */
+    int (*protect)(void *mmu, uintptr_t addr, size_t len, uint32_t prot);
+
+    /* Take every page of the range away, contents dropped.  Likewise. */
+    int (*zap)(void *mmu, uintptr_t addr, size_t len);
+
+    /* Optional.  Nonzero if the range may hold pages: lets untouched memory be cheap. */
+    int (*touched)(void *mmu, uintptr_t addr, size_t len);
+
+    /* Optional.  The mm is gone. */
+    void (*destroy)(void *mmu);
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
