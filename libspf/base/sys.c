@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every system call of the library.  See sys.h.
+ *
+ * errno is saved and put back around each, since most callers may be in a signal
+ * handler; so no other file needs to think of errno at all.
+ */
+#include "libspf/base/sys.h"
+
+#include "libspf/base/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The value of a call that answers -1 and errno, as 0.. or -errno, errno kept. */
+#define SYS(call)                                                                                  \
+    ({                                                                                             \
+        int saved_ = errno;                                                                        \
+        long ret_ = (long)(call);                                                                  \
+        if (ret_ == -1)                                                                            \
+            ret_ = -errno;                                                                         \
+        errno = saved_;                                                                            \
+        ret_;                                                                                      \
+    })
+
+void spf__broken(const char *what, const char *file, int line)
+{
+    char text[256];
+    size_t len = 0;
+    const char *parts[] = {"libspf: broken invariant: ", what, " (", file, ")\n"};
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        for (const char *c = parts[i]; *c && len < sizeof(text); c++)
+            text[len++] = *c;
+    (void)line;
+    (void)SYS(write(2, text, len));
+    abort();
+}
+
+int spf__sys_map(size_t len, bool writable, void **out)
+{
+    int prot = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+    int saved = errno;
+    void *addr = mmap(NULL, len, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    int err = addr == MAP_FAILED ? -errno : 0;
+
+    errno = saved;
+    if (!err)
+        *out = addr;
+    return err;
+}
+
+void spf__sys_unmap(void *addr, size_t len)
+{
+    (void)SYS(munmap(addr, len));
+}
+
+int spf__sys_madvise(uintptr_t addr, size_t len, int advice)
+{
+    return (int)SYS(madvise((void *)addr, len, advice));
+}
+
+size_t spf__sys_page_size(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+int spf__sys_open(const char *path, int flags)
+{
+    return (int)SYS(open(path, flags | O_CLOEXEC));
+}
+
+int spf__sys_close(int fd)
+{
+    return (int)SYS(close(fd));
+}
+
+int spf__sys_dup(int fd)
+{
+    return (int)SYS(fcntl(fd, F_DUPFD_CLOEXEC, 0));
+}
+
+int spf__sys_ioctl(int fd, unsigned long request, void *arg)
+{
+    return (int)SYS(ioctl(fd, request, arg));
+}
+
+ssize_t spf__sys_read(int fd, void *buf, size_t len)
+{
+    return SYS(read(fd, buf, len));
+}
+
+ssize_t spf__sys_pread(int fd, void *buf, size_t len, uint64_t offset)
+{
+    return SYS(pread(fd, buf, len, (off_t)offset));
+}
+
+/* A block device has no length in its inode; seeking to its end tells. */
+static int device_len(int fd, uint64_t *len)
+{
+    long here = SYS(lseek(fd, 0, SEEK_CUR));
+    long end = SYS(lseek(fd, 0, SEEK_END));
+
+    (void)SYS(lseek(fd, here, SEEK_SET));
+    if (end < 0)
+        return (int)end;
+    *len = (uint64_t)end;
+    return 0;
+}
+
+int spf__sys_file_kind(int fd, struct spf__file_kind *out)
+{
+    struct stat st;
+    int err = (int)SYS(fstat(fd, &st));
+
+    if (err < 0)
+        return err;
+    out->type = st.st_mode & S_IFMT;
+    out->len = (uint64_t)st.st_size;
+    out->flags = (int)SYS(fcntl(fd, F_GETFL));
+    if (out->flags < 0)
+        return out->flags;
+    return S_ISBLK(st.st_mode) ? device_len(fd, &out->len) : 0;
+}
+
+int spf__sys_eventfd(void)
+{
+    return (int)SYS(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+}
+
+int spf__sys_eventfd_set(int fd)
+{
+    uint64_t one = 1;
+    long n = SYS(write(fd, &one, sizeof(one)));
+
+    return n < 0 ? (int)n : 0;
+}
+
+int spf__sys_poll2(int fd0, int fd1)
+{
+    struct pollfd fds[2] = {{.fd = fd0, .events = POLLIN}, {.fd = fd1, .events = POLLIN}};
+    int n = (int)SYS(poll(fds, 2, -1));
+
+    if (n < 0)
+        return n;
+    return (fds[0].revents ? 1 : 0) | (fds[1].revents ? 2 : 0);
+}
+
+int spf__sys_userfaultfd(int flags)
+{
+    return (int)SYS(syscall(SYS_userfaultfd, flags));
+}
+
+void spf__sys_futex_wait(_Atomic uint32_t *word, uint32_t seen)
+{
+    (void)SYS(syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0));
+}
+
+void spf__sys_futex_wake(_Atomic uint32_t *word, int nthreads)
+{
+    (void)SYS(syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, nthreads, NULL, NULL, 0));
+}
+
+int spf__sys_membarrier_register(void)
+{
+    return (int)SYS(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0));
+}
+
+void spf__sys_membarrier(void)
+{
+    long err = SYS(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0));
+
+    SPF_INVARIANT(err == 0);
+}
+
+pid_t spf__sys_tid(void)
+{
+    return (pid_t)syscall(SYS_gettid);
+}
+
+pid_t spf__sys_pid(void)
+{
+    return getpid();
+}
+
+bool spf__sys_thread_alive(pid_t tid)
+{
+    return SYS(syscall(SYS_tgkill, getpid(), tid, 0)) != -ESRCH;
+}
+
+int spf__sys_queue_signal(pid_t tid, siginfo_t *info)
+{
+    return (int)SYS(syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, info->si_signo, info));
+}
+
+void spf__sys_die_of(siginfo_t *info)
+{
+    struct sigaction dfl = {.sa_handler = SIG_DFL};
+    sigset_t only;
+
+    (void)SYS(sigaction(info->si_signo, &dfl, NULL));
+    sigemptyset(&only);
+    sigaddset(&only, info->si_signo);
+    if (spf__sys_queue_signal(spf__sys_tid(), info) < 0)
+        (void)SYS(syscall(SYS_tgkill, getpid(), spf__sys_tid(), info->si_signo));
+    (void)SYS(pthread_sigmask(SIG_UNBLOCK, &only, NULL));
+}
+
+/* "/proc/self/task/TID/status" without stdio. */
+static void status_path(char *path, pid_t tid)
+{
+    char digits[16];
+    int n = 0;
+
+    path = stpcpy(path, "/proc/self/task/");
+    do {
+        digits[n++] = (char)('0' + tid % 10);
+        tid /= 10;
+    } while (tid);
+    while (n)
+        *path++ = digits[--n];
+    strcpy(path, "/status");
+}
+
+/* Bit signo - 1 of the hexadecimal mask that follows `name` in the text. */
+static bool mask_has(const char *text, const char *name, int signo)
+{
+    const char *at = strstr(text, name);
+
+    return at && (strtoull(at + strlen(name), NULL, 16) >> (signo - 1) & 1);
+}
+
+bool spf__sys_signal_shut(pid_t tid, int signo)
+{
+    char path[64];
+    char text[4096];
+    int fd;
+    ssize_t len;
+
+    status_path(path, tid);
+    fd = spf__sys_open(path, O_RDONLY);
+    if (fd < 0)
+        return false;
+    len = spf__sys_read(fd, text, sizeof(text) - 1);
+    spf__sys_close(fd);
+    if (len <= 0)
+        return false;
+    text[len] = '\0';
+    return mask_has(text, "SigBlk:", signo) || mask_has(text, "SigIgn:", signo);
+}
+
+uint64_t spf__sys_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void spf__sys_yield(void)
+{
+    sched_yield();
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The contract with the operating system: every system call of the library is
+ * made in sys.c, returns 0 or a value >= 0 on success and -errno otherwise, and
+ * leaves errno as it was.  All are async-signal-safe.
+ */
+#ifndef SPF_BASE_SYS_H
+#define SPF_BASE_SYS_H
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Anonymous zeroed memory, no swap reserved; writable or (zeros for ever) not. */
+int spf__sys_map(size_t len, bool writable, void **out);
+void spf__sys_unmap(void *addr, size_t len);
+int spf__sys_madvise(uintptr_t addr, size_t len, int advice);
+size_t spf__sys_page_size(void);
+
+int spf__sys_open(const char *path, int flags);
+int spf__sys_close(int fd);
+int spf__sys_dup(int fd); /* close-on-exec */
+int spf__sys_ioctl(int fd, unsigned long request, void *arg);
+ssize_t spf__sys_read(int fd, void *buf, size_t len);
+ssize_t spf__sys_pread(int fd, void *buf, size_t len, uint64_t offset);
+/* What the file is (S_IFMT bits), its length in bytes, and the open flags. */
+struct spf__file_kind {
+    uint32_t type;
+    uint64_t len;
+    int flags;
+};
+int spf__sys_file_kind(int fd, struct spf__file_kind *out);
+
+int spf__sys_eventfd(void);
+int spf__sys_eventfd_set(int fd);
+/* Wait until one of two descriptors is readable: bit 0, bit 1 of the result. */
+int spf__sys_poll2(int fd0, int fd1);
+
+int spf__sys_userfaultfd(int flags);
+
+/* futex(2), private to the process.  The wait returns early now and then. */
+void spf__sys_futex_wait(_Atomic uint32_t *word, uint32_t seen);
+void spf__sys_futex_wake(_Atomic uint32_t *word, int nthreads);
+
+/* 0 if this process may use private expedited membarriers from now on. */
+int spf__sys_membarrier_register(void);
+void spf__sys_membarrier(void);
+
+pid_t spf__sys_tid(void);
+pid_t spf__sys_pid(void);
+bool spf__sys_thread_alive(pid_t tid);
+/* Queue a signal with this siginfo to a thread of this process. */
+int spf__sys_queue_signal(pid_t tid, siginfo_t *info);
+/* Put `signo` back to its default action and queue it to this thread. */
+void spf__sys_die_of(siginfo_t *info);
+/* Is the signal blocked or ignored in that thread of this process?  From /proc. */
+bool spf__sys_signal_shut(pid_t tid, int signo);
+
+uint64_t spf__sys_now_ns(void);
+void spf__sys_yield(void);
+
+/* One turn of a spinning wait. */
+static inline void spf__cpu_relax(void)
+{
+    __builtin_ia32_pause();
+}
+
+#endif
