@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A VMA: a range with protection, pager and offset, and a sequence.
+ *
+ * Everything but the sequence is written once, before the VMA is published in
+ * the tree, and never after: a change makes a new VMA.  So a reader can't see
+ * half of a change, and the sequence has one question to answer: is what I read
+ * still what is mapped there?
+ *
+ * The sequence: even, stable; odd, a writer is at work on these addresses.
+ * Every even value comes from one counter an mm that never repeats.  A VMA that
+ * has left the tree stays odd for ever.
+ */
+#ifndef SPF_VMA_VMA_H
+#define SPF_VMA_VMA_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct spf_pager;
+
+struct spf__vma {
+    _Atomic uint64_t seq;
+    uintptr_t start;
+    uintptr_t end;
+    uint64_t offset;         /* into the pager, of start */
+    struct spf_pager *pager; /* one reference is held; NULL: zero pages */
+    uint32_t prot;
+    bool fresh;            /* writers: made by the edit that is under way */
+    struct spf__vma *next; /* writers: in the edit's, then in the retired list */
+};
+
+/* What a fault takes along: all of a VMA, by value. */
+struct spf__snapshot {
+    uint64_t seq;
+    uintptr_t start;
+    uintptr_t end;
+    uint64_t offset;
+    struct spf_pager *pager;
+    uint32_t prot;
+};
+
+/* Memory only; the pager's reference is the caller's matter.  NULL: no memory. */
+struct spf__vma *spf__vma_new(uintptr_t start, uintptr_t end, uint32_t prot,
+                              struct spf_pager *pager, uint64_t offset);
+void spf__vma_free(struct spf__vma *vma);
+
+/* Offset into the pager of an address in (or at the end of) the VMA. */
+static inline uint64_t spf__vma_offset(const struct spf__vma *vma, uintptr_t addr)
+{
+    return vma->offset + (addr - vma->start);
+}
+
+/* Would `left`, followed at once by `right`, be one VMA? */
+bool spf__vma_continues(const struct spf__vma *left, const struct spf__vma *right);
+
+static inline bool spf__seq_odd(uint64_t seq)
+{
+    return seq & 1;
+}
+
+/* In a read section, a bypass or under the lock. */
+void spf__vma_snapshot(const struct spf__vma *vma, struct spf__snapshot *out);
+
+/* Is the VMA still as in the snapshot?  Before and after a slot was stored. */
+bool spf__vma_unchanged(const struct spf__vma *vma, uint64_t seq);
+
+/* The write side, of a writer that is alone in the mm. */
+void spf__vma_make_odd(struct spf__vma *vma);
+void spf__vma_make_even(struct spf__vma *vma, uint64_t fresh);
+
+#endif
