@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* What the engine knows of a pager beyond its public header. */
+#ifndef SPF_PAGER_PAGER_H
+#define SPF_PAGER_PAGER_H
+
+#include <spf/pager.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct spf_pager {
+    struct spf_pager_ops ops; /* never changes */
+    void *priv;
+    uint32_t flags;
+    uint64_t len; /* bytes; UINT64_MAX: unknown */
+    /* The creator's references and one a VMA.  Touched by writers only, never by a fault. */
+    _Atomic uint64_t refs;
+};
+
+/* As spf_pager_create, with a length and no checks of the table. */
+int spf__pager_new(const struct spf_pager_ops *ops, void *priv, uint32_t flags, uint64_t len,
+                   struct spf_pager **out);
+
+/* The pager of anonymous memory.  Not counted, never released. */
+extern struct spf_pager spf__pager_zero;
+/* Make the zeros that it hands out; once, before the first mm.  0 or -ENOMEM. */
+int spf__pager_zero_init(void);
+
+/* Is only one reference left? */
+bool spf__pager_last(struct spf_pager *pager);
+
+#endif
