@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* An mm's memory: making, freeing, and what is fixed for its life. */
+#include "libspf/mm/mm.h"
+
+#include "libspf/base/sys.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+uintptr_t spf_mm_base(const struct spf_mm *mm)
+{
+    return mm->base;
+}
+
+size_t spf_mm_len(const struct spf_mm *mm)
+{
+    return mm->end - mm->base;
+}
+
+size_t spf_mm_page_size(const struct spf_mm *mm)
+{
+    return spf__page_size(mm);
+}
+
+bool spf__range_ok(const struct spf_mm *mm, uintptr_t addr, size_t len)
+{
+    uintptr_t end;
+
+    if (((addr | len) & (spf__page_size(mm) - 1)) || !len)
+        return false;
+    if (__builtin_add_overflow(addr, len, &end))
+        return false;
+    return addr >= mm->base && end <= mm->end;
+}
+
+int spf__prot_check(const struct spf_mm *mm, uint32_t *prot)
+{
+    if (*prot & ~(SPF_PROT_READ | SPF_PROT_WRITE | SPF_PROT_EXEC))
+        return -EINVAL;
+    if (*prot & ~mm->prot_mask)
+        return -ENOTSUP;
+    if (mm->real && (*prot & SPF_PROT_WRITE))
+        *prot |= SPF_PROT_READ;
+    return 0;
+}
+
+/* Pages that one slot's buffer must hold. */
+static size_t around_max(const struct spf_mm_attr *attr)
+{
+    return attr->around == SPF_AROUND_AUTO ? SPF_AROUND_MAX : attr->around;
+}
+
+int spf__mm_new(const struct spf__mm_parts *parts, struct spf_mm **out)
+{
+    struct spf_mm *mm = aligned_alloc(128, sizeof(*mm));
+
+    if (!mm)
+        return -ENOMEM;
+    memset(mm, 0, sizeof(*mm));
+    mm->base = parts->base;
+    mm->end = parts->base + parts->len;
+    mm->page_shift = (unsigned)__builtin_ctzl(parts->page_size);
+    mm->around = parts->attr->around;
+    mm->around_max = around_max(parts->attr);
+    mm->attempt = parts->attr->attempt;
+    mm->prot_mask = parts->prot_mask;
+    mm->signals = parts->signals;
+    mm->needs_sigbus = parts->needs_sigbus;
+    mm->real = parts->real;
+    mm->may_single = !(parts->attr->flags & SPF_MM_MULTI) && spf__sys_membarrier_register() == 0;
+    mm->mmu_ops = *parts->mmu_ops;
+    mm->mmu = parts->mmu;
+    mm->seq = 2;
+    atomic_init(&mm->mode, mm->may_single ? SPF_MODE_SINGLE : SPF_MODE_MULTI);
+    *out = mm;
+    return 0;
+}
+
+void spf__mm_free(struct spf_mm *mm)
+{
+    spf__slots_free(mm);
+    spf__spares_empty(&mm->spares);
+    free(mm);
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An address space, as the engine sees it.
+ *
+ * Fields are grouped by who writes them; ARCHITECTURE.md has the whole table.
+ */
+#ifndef SPF_MM_MM_H
+#define SPF_MM_MM_H
+
+#include <spf/mm.h>
+
+#include "libspf/base/lock.h"
+#include "libspf/base/rwlock.h"
+#include "libspf/mm/slot.h"
+#include "libspf/vma/tree.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define SPF__SLOTS_A_CHUNK 32u
+#define SPF__CHUNKS (SPF_THREADS_MAX / SPF__SLOTS_A_CHUNK)
+
+struct spf__ask_table;
+
+struct spf_mm {
+    /* ---- set at creation, then never */
+    uintptr_t base;
+    uintptr_t end;
+    unsigned page_shift;
+    uint32_t around;           /* pages a fault, or SPF_AROUND_AUTO */
+    enum spf_attempt attempt;  /* what deliveries ask for */
+    uint32_t prot_mask;        /* what the MMU can enforce */
+    bool signals;              /* handlers may fault: hold them off inside the engine */
+    bool needs_sigbus;         /* inline delivery */
+    bool may_single;           /* membarrier works, and MULTI is not forced */
+    bool real;                 /* the MMU is the one over userfaultfd */
+    size_t around_max;         /* pages that fit into a slot's buffer */
+    struct spf_mmu_ops mmu_ops;
+    void *mmu;
+    struct spf__ask_table *ask;     /* fault/ask.c */
+    void *pool;                /* delivery/pool.c */
+    void *region;              /* delivery/region.c */
+
+    /* ---- the tree: written by edits, read by all */
+    _Alignas(128) _Atomic(struct spf__node *) root;
+
+    /* ---- read by every operation, written when threads come and go */
+    _Alignas(128) _Atomic uint32_t mode; /* enum spf_mode */
+    _Atomic bool dead;                   /* inherited through fork */
+    _Atomic uint32_t nslots;
+    _Atomic(struct spf__slot *) chunks[SPF__CHUNKS];
+
+    /* ---- registration */
+    _Alignas(128) struct spf__lock registry; /* outermost lock */
+    _Atomic uint32_t registered;
+    bool closing;
+    _Atomic uint64_t revocations;
+
+    /* ---- writers */
+    _Alignas(128) struct spf__rwlock lock;
+    uint64_t seq;  /* the next fresh even value */
+    _Atomic size_t nvmas;
+    struct spf__spares spares;
+    struct spf__node *retired_nodes;
+    struct spf__vma *retired_vmas;
+    unsigned nretired;
+    /* VMAs whose pager a slot still named; any writer's, outside the lock */
+    _Atomic(struct spf__vma *) pinned;
+    _Atomic uint32_t reclaiming; /* writers that are freeing, outside the lock */
+};
+
+static inline size_t spf__page_size(const struct spf_mm *mm)
+{
+    return (size_t)1 << mm->page_shift;
+}
+
+/* Page numbers count from the arena's first page. */
+static inline uint64_t spf__page_of(const struct spf_mm *mm, uintptr_t addr)
+{
+    return (addr - mm->base) >> mm->page_shift;
+}
+
+static inline uintptr_t spf__page_addr(const struct spf_mm *mm, uint64_t page)
+{
+    return mm->base + ((uintptr_t)page << mm->page_shift);
+}
+
+static inline bool spf__in_arena(const struct spf_mm *mm, uintptr_t addr)
+{
+    return addr >= mm->base && addr < mm->end;
+}
+
+/* Page-aligned, not empty, no overflow, inside the arena. */
+bool spf__range_ok(const struct spf_mm *mm, uintptr_t addr, size_t len);
+
+/*
+ * -EINVAL: not protection bits; -ENOTSUP: not in the power of the MMU.  On
+ * hardware page tables what can be written can be read: so *prot says then.
+ */
+int spf__prot_check(const struct spf_mm *mm, uint32_t *prot);
+
+/* What an mm is made of; space.c puts it together. */
+struct spf__mm_parts {
+    uintptr_t base;
+    size_t len;
+    size_t page_size;
+    uint32_t prot_mask;
+    const struct spf_mmu_ops *mmu_ops;
+    void *mmu;
+    bool signals;
+    bool needs_sigbus;
+    bool real;
+    const struct spf_mm_attr *attr;
+};
+
+int spf__mm_new(const struct spf__mm_parts *parts, struct spf_mm **out);
+/* Nobody is registered, nothing is mapped.  Does not touch the MMU. */
+void spf__mm_free(struct spf_mm *mm);
+
+#endif

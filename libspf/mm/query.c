@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Looking at the mm: one VMA at a time, by value, so that no lock or read
+ * section is ever held in the caller's code.
+ */
+#include "libspf/base/rcu.h"
+#include "libspf/base/sigmask.h"
+#include "libspf/base/sys.h"
+#include "libspf/mm/edit.h"
+#include "libspf/mm/mode.h"
+#include "libspf/mm/thread.h"
+
+#include <errno.h>
+
+/* The answer of `find` at addr, copied while it can't be freed. */
+static int look(struct spf_mm *mm, uintptr_t addr, struct spf_vma_info *info,
+                struct spf__vma *(*find)(const struct spf__node *, uintptr_t))
+{
+    struct spf__slot *slot;
+    struct spf__vma *vma;
+    int err = mm && info ? spf__thread_slot(mm, &slot) : -EINVAL;
+
+    if (err)
+        return err;
+    /* A registered thread's read section is waited for in MULTI mode; in SINGLE
+     * mode only this thread could free anything. */
+    spf__rcu_read_lock();
+    /* [O20.a] acquire: the tree below is whole. */
+    vma = find(atomic_load_explicit(&mm->root, memory_order_acquire), addr);
+    if (vma) {
+        info->start = vma->start;
+        info->end = vma->end;
+        info->prot = vma->prot;
+        info->offset = vma->offset;
+        info->pager = vma->pager;
+    }
+    spf__rcu_read_unlock();
+    return vma ? 0 : -ENOENT;
+}
+
+int spf_mm_query(struct spf_mm *mm, uintptr_t addr, struct spf_vma_info *info)
+{
+    return look(mm, addr, info, spf__tree_find);
+}
+
+int spf_mm_next(struct spf_mm *mm, uintptr_t addr, struct spf_vma_info *info)
+{
+    return look(mm, addr, info, spf__tree_next);
+}

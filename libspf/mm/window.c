@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Windows and drains.  See window.h.
+ *
+ * Who writes: slot->window, its owner.  A window is one word, so that it can't
+ * be seen half: bit 63 set, then the page number (40 bits), then the number of
+ * pages less one (23 bits).
+ */
+#include "libspf/mm/window.h"
+
+#include "libspf/base/check.h"
+#include "libspf/base/sys.h"
+
+#define OPEN ((uint64_t)1 << 63)
+#define COUNT_BITS 23
+
+static uint64_t pack(uint64_t page, size_t npages)
+{
+    SPF_CHECK(page < (uint64_t)1 << 40 && npages && npages <= (size_t)1 << COUNT_BITS);
+    return OPEN | page << COUNT_BITS | (npages - 1);
+}
+
+static bool overlaps(uint64_t window, uint64_t first, uint64_t end)
+{
+    uint64_t page = (window & ~OPEN) >> COUNT_BITS;
+    uint64_t npages = (window & (((uint64_t)1 << COUNT_BITS) - 1)) + 1;
+
+    return (window & OPEN) && page < end && page + npages > first;
+}
+
+bool spf__window_open(struct spf__slot *slot, const struct spf__vma *vma, uint64_t seq,
+                      uint64_t page, size_t npages)
+{
+    uint64_t word = pack(page, npages);
+
+    SPF_CHECK(!atomic_load_explicit(&slot->window, memory_order_relaxed));
+    /* [O13.a] seq_cst: shown before the sequence is read again.  A release store
+     * could sit in the store buffer past that load, and past the writer's scan. */
+    atomic_store_explicit(&slot->window, word, memory_order_seq_cst);
+    if (spf__vma_unchanged(vma, seq))
+        return true;
+    spf__window_close(slot);
+    return false;
+}
+
+void spf__window_close(struct spf__slot *slot)
+{
+    /* [O14.a] release: what was installed, and noted as touched, is before it. */
+    atomic_store_explicit(&slot->window, 0, memory_order_release);
+}
+
+/* True if it had to wait. */
+static bool wait_for(struct spf__slot *slot, uint64_t first, uint64_t end)
+{
+    bool waited = false;
+
+    for (unsigned spins = 0;; spins++) {
+        /* [O13.b] seq_cst: after the odd store in the one order of all such
+         * accesses; [O14.b] acquire: the install that a cleared slot had open is
+         * whole, so the removal that follows finds it. */
+        uint64_t window = atomic_load_explicit(&slot->window, memory_order_seq_cst);
+
+        if (!overlaps(window, first, end))
+            return waited;
+        waited = true;
+        if (spins < 256)
+            spf__cpu_relax();
+        else
+            spf__sys_yield();
+    }
+}
+
+void spf__window_drain(struct spf_mm *mm, struct spf__slot *self, uintptr_t start, uintptr_t end)
+{
+    uint64_t first = spf__page_of(mm, start);
+    uint64_t last = spf__page_of(mm, end);
+    unsigned n = spf__slots(mm);
+
+    for (unsigned i = 0; i < n; i++)
+        if (wait_for(spf__slot(mm, i), first, last))
+            spf__count(self, SPF__C_DRAIN_WAITS);
+}
