@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A fault from request to answer: which attempt, how often, and what is counted.
+ *
+ *     bypass or speculative, once
+ *       -> locked, the lock let go around the pager, twice
+ *         -> locked, the lock held throughout: nothing can change under it
+ *
+ * So the number of attempts is bounded, and a fault that loses again and again
+ * wins in the end.  Only an MMU that keeps saying -EAGAIN ends otherwise, with
+ * SPF_OUTCOME_AGAIN.
+ */
+#include "libspf/fault/fault.h"
+
+#include "libspf/base/check.h"
+#include "libspf/base/sigmask.h"
+#include "libspf/fault/ask.h"
+#include "libspf/mm/thread.h"
+
+#include <errno.h>
+
+#define HOLD_AFTER 3u /* aborts */
+#define GIVE_UP_AFTER 8u
+
+static enum spf_attempt first_attempt(enum spf_attempt want)
+{
+    /* A bypass turns into a speculative attempt by itself if it is not alone. */
+    return want == SPF_ATTEMPT_AUTO ? SPF_ATTEMPT_BYPASS : want;
+}
+
+/* False: no attempt is left. */
+static bool prepare_retry(struct spf__fault *fault, enum spf_abort why)
+{
+    spf__count(fault->slot, SPF__C_ABORTS + why);
+    fault->aborts++;
+    /* The next attempt asks anew, unless it is kept for the lock to confirm. */
+    if (!fault->answer.kind) {
+        spf__ask_complete(fault, 0);
+        spf__answer_drop(fault);
+    }
+    fault->attempt = SPF_ATTEMPT_LOCKED;
+    if (!fault->hold && fault->aborts >= HOLD_AFTER) {
+        fault->hold = true;
+        spf__count(fault->slot, SPF__C_LAST_TRIES);
+    }
+    SPF_CHECK(!fault->hold || fault->aborts == HOLD_AFTER || why == SPF_ABORT_BUSY);
+    return fault->aborts < GIVE_UP_AFTER;
+}
+
+static void count_end(struct spf__fault *fault)
+{
+    spf__count(fault->slot, SPF__C_FAULTS + fault->attempt);
+    spf__count(fault->slot, SPF__C_OUTCOMES + fault->outcome);
+    if (fault->flags & SPF_FAULT_USER)
+        spf__count(fault->slot, SPF__C_USER_FAULTS);
+    if (fault->flags & SPF_FAULT_WRITE_PROTECTED)
+        spf__count(fault->slot, SPF__C_WP_FAULTS);
+}
+
+static bool resolved(const struct spf__fault *fault)
+{
+    return fault->outcome == SPF_OUTCOME_INSTALLED || fault->outcome == SPF_OUTCOME_PRESENT;
+}
+
+int spf__fault_run(struct spf__fault *fault)
+{
+    struct spf__slot *slot = fault->slot;
+    int why;
+
+    fault->level = slot->depth;
+    if (fault->level >= SPF__NEST)
+        return -ELOOP;
+    slot->depth = fault->level + 1;
+    fault->addr &= ~(spf__page_size(fault->mm) - 1);
+    fault->attempt = first_attempt(fault->want);
+    while ((why = spf__fault_attempt(fault)) != SPF__DONE) {
+        if (prepare_retry(fault, (enum spf_abort)why))
+            continue;
+        fault->outcome = SPF_OUTCOME_AGAIN;
+        break;
+    }
+    spf__ask_complete(fault, resolved(fault) ? fault->reached : 0);
+    spf__answer_drop(fault);
+    spf__around_learn(fault);
+    count_end(fault);
+    slot->depth = fault->level;
+    SPF_CHECK(!atomic_load_explicit(&slot->window, memory_order_relaxed) && !fault->locked);
+    return 0;
+}
+
+int spf__fault_direct(struct spf__fault *fault)
+{
+    struct spf_mm *mm = fault->mm;
+    sigset_t old;
+    int err = spf__thread_slot(mm, &fault->slot);
+
+    if (err)
+        return err;
+    fault->stream = &fault->slot->stream;
+    if (!mm->signals)
+        return spf__fault_run(fault);
+    spf__sigmask_block(&old);
+    fault->signals = &old;
+    err = spf__fault_run(fault);
+    spf__sigmask_restore(&old);
+    return err;
+}
+
+static bool request_ok(const struct spf_fault_request *r)
+{
+    return r && (unsigned)r->access <= SPF_ACCESS_EXEC &&
+           (unsigned)r->attempt < SPF_ATTEMPT_COUNT &&
+           !(r->flags & ~(SPF_FAULT_WRITE_PROTECTED | SPF_FAULT_USER));
+}
+
+int spf_mm_fault(struct spf_mm *mm, const struct spf_fault_request *request,
+                 struct spf_fault_answer *answer)
+{
+    struct spf__fault fault = {.mm = mm};
+    int err;
+
+    if (!mm || !answer || !request_ok(request))
+        return -EINVAL;
+    fault.addr = request->addr;
+    fault.access = request->access;
+    fault.flags = request->flags;
+    fault.want = request->attempt == SPF_ATTEMPT_BYPASS ? SPF_ATTEMPT_AUTO : request->attempt;
+    err = spf__fault_direct(&fault);
+    if (err)
+        return err;
+    *answer = (struct spf_fault_answer){.outcome = fault.outcome,
+                                        .attempt = fault.attempt,
+                                        .error = fault.outcome == SPF_OUTCOME_FAILED ? fault.error : 0,
+                                        .aborts = fault.aborts,
+                                        .npages = fault.installed};
+    return 0;
+}

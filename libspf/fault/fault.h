@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A fault: one struct that travels through a few stages.
+ *
+ *     find     the VMA, its snapshot, is the access allowed
+ *     pin      name the pager in the slot, look at the sequence again
+ *     fetch    outside of everything: the page from the pager (asked once)
+ *     check    find the VMA again, same sequence
+ *     install  window open, MMU, window closed
+ *
+ * The attempt is chosen at the top (fault.c); the stages (stages.c) are the same
+ * code in all three, and differ only in what guards them (guard.h).
+ */
+#ifndef SPF_FAULT_FAULT_H
+#define SPF_FAULT_FAULT_H
+
+#include <spf/fault.h>
+
+#include "libspf/mm/mm.h"
+
+#include <signal.h>
+
+/* Not an abort reason: the stage settled the fault, or the next one may go on. */
+#define SPF__NEXT (-1)
+#define SPF__DONE (-2)
+
+struct spf__ask_entry;
+
+/* What the pager said, kept over an abort as long as the VMA has the same sequence. */
+struct spf__answer {
+    enum { SPF__ANSWER_NONE, SPF__ANSWER_PAGES, SPF__ANSWER_ERROR } kind;
+    uint64_t seq;
+    struct spf_pager *pager;
+    struct spf_fetch fetch;
+    const void *pages;
+    long npages;
+    int error;
+};
+
+struct spf__fault {
+    /* the request */
+    struct spf_mm *mm;
+    struct spf__slot *slot;
+    uintptr_t addr; /* of the page */
+    enum spf_access access;
+    uint32_t flags;
+    enum spf_attempt want;
+    size_t npages;               /* pages wanted from addr on; 0: as fault-around says */
+    struct spf__stream *stream;  /* for fault-around; NULL: none */
+    const sigset_t *signals;     /* what was blocked outside of the engine; NULL: as now */
+
+    /* on the way */
+    enum spf_attempt attempt;
+    bool hold;    /* last try: the lock is held throughout */
+    bool locked;  /* it is held now */
+    unsigned level;
+    struct spf__snapshot vma;
+    struct spf__vma *found; /* valid inside the guard only */
+    uintptr_t run_start; /* the run of pages around addr that is asked for */
+    size_t run_pages;
+    struct spf__answer answer;
+    struct spf__ask_entry *entry; /* ours to complete */
+
+    /* the answer */
+    enum spf_outcome outcome;
+    int error;
+    bool poisoned; /* with FAILED: every access to the page fails by itself */
+    uint32_t aborts;
+    size_t installed;
+    size_t reached; /* pages from run_start on that are present */
+};
+
+/*
+ * Resolve it.  The request part is filled in, asynchronous signals are blocked
+ * (with mm->signals), the slot is the caller's.  Async-signal-safe.
+ * 0, or -ELOOP.
+ */
+int spf__fault_run(struct spf__fault *fault);
+
+/* Register the calling thread if need be, block signals, run, restore. */
+int spf__fault_direct(struct spf__fault *fault);
+
+/* One attempt through all stages: SPF__DONE or an abort reason.  stages.c */
+int spf__fault_attempt(struct spf__fault *fault);
+/* Give the pager's answer back and let go of it. */
+void spf__answer_drop(struct spf__fault *fault);
+
+/* Choose the run for this fault; in the guard, after find.  around.c */
+void spf__around_choose(struct spf__fault *fault);
+void spf__around_learn(struct spf__fault *fault);
+
+#endif

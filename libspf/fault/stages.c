@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The stages of a fault.  See fault.h.
+ *
+ * Each returns SPF__NEXT, SPF__DONE, or the reason why this attempt ends.  An
+ * abort costs nothing but the work done: whatever was named, opened or claimed
+ * is let go of on every way out.
+ */
+#include "libspf/base/check.h"
+#include "libspf/base/sigmask.h"
+#include "libspf/fault/ask.h"
+#include "libspf/fault/fault.h"
+#include "libspf/fault/guard.h"
+#include "libspf/mm/window.h"
+#include "libspf/pager/pager.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+/*
+ * A verdict ends a fault by a signal or an error, so it must be true: a
+ * speculative attempt can't know (a gap has no sequence), and asks under the lock.
+ */
+static int verdict(struct spf__fault *fault, enum spf_outcome outcome, enum spf_abort abort)
+{
+    if (fault->attempt == SPF_ATTEMPT_SPECULATIVE)
+        return abort;
+    fault->outcome = outcome;
+    return SPF__DONE;
+}
+
+static struct spf__vma *look_up(const struct spf__fault *fault)
+{
+    /* [O20.a] acquire: the tree below is whole; partner: publish in mm/edit.c. */
+    return spf__tree_find(atomic_load_explicit(&fault->mm->root, memory_order_acquire),
+                          fault->addr);
+}
+
+static bool allowed(const struct spf__fault *fault)
+{
+    static const uint32_t needs[] = {
+        [SPF_ACCESS_READ] = SPF_PROT_READ,
+        [SPF_ACCESS_WRITE] = SPF_PROT_WRITE,
+        [SPF_ACCESS_EXEC] = SPF_PROT_EXEC,
+    };
+
+    return fault->vma.prot & needs[fault->access];
+}
+
+static int find(struct spf__fault *fault)
+{
+    fault->found = look_up(fault);
+    if (!fault->found)
+        return verdict(fault, SPF_OUTCOME_NO_VMA, SPF_ABORT_NO_VMA);
+    spf__vma_snapshot(fault->found, &fault->vma);
+    if (spf__seq_odd(fault->vma.seq)) {
+        SPF_INVARIANT(fault->attempt == SPF_ATTEMPT_SPECULATIVE);
+        return SPF_ABORT_ODD;
+    }
+    if (!allowed(fault))
+        return verdict(fault, SPF_OUTCOME_NO_ACCESS, SPF_ABORT_NO_ACCESS);
+    return SPF__NEXT;
+}
+
+/* ---- the pager, pinned by a hazard */
+
+static void unpin(struct spf__fault *fault)
+{
+    /* [O25.a] release: the pager is not used any more; partner: named() in mm/reclaim.c. */
+    atomic_store_explicit(&fault->slot->hazard[fault->level], NULL, memory_order_release);
+}
+
+void spf__answer_drop(struct spf__fault *fault)
+{
+    struct spf__answer *a = &fault->answer;
+
+    if (a->kind == SPF__ANSWER_PAGES && a->pager->ops.done)
+        a->pager->ops.done(a->pager->priv, &a->fetch, a->pages, a->npages);
+    a->kind = SPF__ANSWER_NONE;
+    unpin(fault);
+}
+
+static int pin(struct spf__fault *fault)
+{
+    _Atomic(struct spf_pager *) *hazard = &fault->slot->hazard[fault->level];
+
+    if (fault->answer.kind && fault->answer.seq != fault->vma.seq) {
+        spf__ask_complete(fault, 0);
+        spf__answer_drop(fault);
+    }
+    /* Still pinned by the attempt before; or one that is never released. */
+    if (fault->answer.kind || !fault->vma.pager)
+        return SPF__NEXT;
+    if (fault->attempt == SPF_ATTEMPT_BYPASS) {
+        /* Seen by any writer to come, since it first waits for this bypass to end. */
+        atomic_store_explicit(hazard, fault->vma.pager, memory_order_relaxed);
+        return SPF__NEXT;
+    }
+    /* [O18.a] seq_cst: named before the sequence is read again.  Either that read
+     * sees odd, or the writer that retires the VMA sees the name. */
+    atomic_store_explicit(hazard, fault->vma.pager, memory_order_seq_cst);
+    if (spf__vma_unchanged(fault->found, fault->vma.seq))
+        return SPF__NEXT;
+    unpin(fault);
+    return SPF_ABORT_HAZARD;
+}
+
+/* ---- fetch: outside of the guard, but on a last try */
+
+static struct spf_pager *pager_of(const struct spf__fault *fault)
+{
+    return fault->vma.pager ? fault->vma.pager : &spf__pager_zero;
+}
+
+static bool may_block(const struct spf__fault *fault)
+{
+    return !(pager_of(fault)->flags & SPF_PAGER_NONBLOCKING);
+}
+
+/* The program's own signals may come while a pager blocks, but for a last try. */
+static long call_pager(struct spf__fault *fault)
+{
+    struct spf__answer *a = &fault->answer;
+    bool open = may_block(fault);
+    bool signals = open && fault->signals && !fault->hold;
+    int cancel = 0;
+    sigset_t none;
+    long got;
+
+    if (open)
+        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    if (signals)
+        spf__sigmask_restore(fault->signals);
+    got = a->pager->ops.fetch(a->pager->priv, &a->fetch, &a->pages);
+    if (signals)
+        spf__sigmask_block(&none);
+    if (open)
+        pthread_setcancelstate(cancel, &cancel);
+    spf__count(fault->slot, SPF__C_FETCHES);
+    return got;
+}
+
+/* Ask for the run as it stands: the number of pages, or a negative errno. */
+static long ask_pager(struct spf__fault *fault)
+{
+    struct spf__answer *a = &fault->answer;
+    size_t room;
+    long got;
+
+    a->pager = pager_of(fault);
+    a->fetch.buf = spf__slot_buf(fault->slot, fault->level, &room);
+    a->pages = a->fetch.buf;
+    a->fetch.page_size = spf__page_size(fault->mm);
+    a->fetch.offset = fault->vma.offset + (fault->run_start - fault->vma.start);
+    a->fetch.npages = fault->run_pages < room ? fault->run_pages : room;
+    got = call_pager(fault);
+    if (got == 0 || got > (long)a->fetch.npages)
+        got = -EIO;
+    return got;
+}
+
+/* Too little, or an error, on a question for several: ask for the one page. */
+static long ask_narrowly(struct spf__fault *fault, long got)
+{
+    struct spf__answer *a = &fault->answer;
+    size_t need = (fault->addr - fault->run_start) >> fault->mm->page_shift;
+
+    if (got > (long)need || fault->run_pages == 1)
+        return got;
+    if (got > 0 && a->pager->ops.done)
+        a->pager->ops.done(a->pager->priv, &a->fetch, a->pages, got);
+    fault->run_start = fault->addr;
+    fault->run_pages = 1;
+    return ask_pager(fault);
+}
+
+static void fetch_now(struct spf__fault *fault)
+{
+    struct spf__answer *a = &fault->answer;
+    long got = ask_narrowly(fault, ask_pager(fault));
+
+    a->seq = fault->vma.seq;
+    a->kind = got > 0 ? SPF__ANSWER_PAGES : SPF__ANSWER_ERROR;
+    a->npages = got;
+    a->error = got > 0 ? 0 : (int)got;
+    if (got < 0)
+        spf__count(fault->slot, SPF__C_FETCH_FAILURES);
+}
+
+static int fetch(struct spf__fault *fault)
+{
+    if (fault->answer.kind)
+        return SPF__NEXT;
+    spf__around_choose(fault);
+    switch (spf__ask(fault)) {
+    case SPF__ASK_SERVED:
+        spf__count(fault->slot, SPF__C_SHARED_FETCHES);
+        fault->outcome = SPF_OUTCOME_PRESENT;
+        return SPF__DONE;
+    case SPF__ASK_LOST:
+        return SPF_ABORT_OWNER_LOST;
+    case SPF__ASK_SELF:
+        break;
+    }
+    fetch_now(fault);
+    return SPF__NEXT;
+}
+
+/* ---- check and install */
+
+static int check(struct spf__fault *fault)
+{
+    fault->found = look_up(fault);
+    if (!fault->found || !spf__vma_unchanged(fault->found, fault->vma.seq))
+        return SPF_ABORT_LOOKUP;
+    return SPF__NEXT;
+}
+
+/* Under the lock, or in a bypass, the range is ours anyway. */
+static bool open_window(struct spf__fault *fault, uintptr_t addr, size_t npages)
+{
+    return fault->attempt != SPF_ATTEMPT_SPECULATIVE ||
+           spf__window_open(fault->slot, fault->found, fault->vma.seq,
+                            spf__page_of(fault->mm, addr), npages);
+}
+
+static void close_window(struct spf__fault *fault)
+{
+    if (fault->attempt == SPF_ATTEMPT_SPECULATIVE)
+        spf__window_close(fault->slot);
+}
+
+static int failed(struct spf__fault *fault, int error)
+{
+    fault->error = error;
+    return verdict(fault, SPF_OUTCOME_FAILED, SPF_ABORT_PAGER_FAILED);
+}
+
+/* The pager's error, which holds: mark the page, so that every access fails alike. */
+static int fail_page(struct spf__fault *fault)
+{
+    struct spf_mm *mm = fault->mm;
+    int err;
+
+    if (fault->attempt == SPF_ATTEMPT_SPECULATIVE)
+        return SPF_ABORT_PAGER_FAILED;
+    if (!mm->mmu_ops.poison)
+        return failed(fault, fault->answer.error);
+    err = mm->mmu_ops.poison(mm->mmu, fault->slot->index, fault->addr);
+    if (err == -EEXIST) {
+        fault->outcome = SPF_OUTCOME_PRESENT;
+        return SPF__DONE;
+    }
+    fault->poisoned = !err;
+    if (!err)
+        spf__count(fault->slot, SPF__C_POISONED);
+    return failed(fault, fault->answer.error);
+}
+
+static void count_install(struct spf__fault *fault, const struct spf_install *run)
+{
+    spf__count_n(fault->slot, SPF__C_COPIES, run->calls);
+    spf__count_n(fault->slot, SPF__C_PAGES_INSTALLED, run->installed);
+    if (run->present)
+        spf__count_n(fault->slot, SPF__C_PAGES_PRESENT, run->present);
+}
+
+/* The page itself is there: whoever put it in, this fault is over. */
+static int settle(struct spf__fault *fault, const struct spf_install *run)
+{
+    struct spf_mm *mm = fault->mm;
+
+    fault->installed += run->installed;
+    fault->reached = run->installed + run->present;
+    fault->outcome = run->installed ? SPF_OUTCOME_INSTALLED : SPF_OUTCOME_PRESENT;
+    /* A lost race wakes nobody by itself. */
+    if (run->present && mm->mmu_ops.wake)
+        mm->mmu_ops.wake(mm->mmu, fault->run_start, fault->reached);
+    return SPF__DONE;
+}
+
+static int install(struct spf__fault *fault)
+{
+    struct spf_mm *mm = fault->mm;
+    struct spf_install run = {.addr = fault->run_start,
+                              .npages = (size_t)fault->answer.npages,
+                              .src = fault->answer.pages,
+                              .prot = fault->vma.prot};
+    size_t need = (fault->addr - fault->run_start) >> mm->page_shift;
+    int err;
+
+    if (fault->answer.kind == SPF__ANSWER_ERROR)
+        return fail_page(fault);
+    if (!open_window(fault, run.addr, run.npages))
+        return SPF_ABORT_WINDOW;
+    err = mm->mmu_ops.install(mm->mmu, fault->slot->index, &run);
+    close_window(fault);
+    count_install(fault, &run);
+    if (run.installed + run.present > need)
+        return settle(fault, &run);
+    SPF_CHECK(err < 0);
+    return err == -EAGAIN ? SPF_ABORT_BUSY : failed(fault, err);
+}
+
+/* A write to a page that is present and read-only, in a VMA that allows it. */
+static int unprotect(struct spf__fault *fault)
+{
+    struct spf_mm *mm = fault->mm;
+    int err;
+
+    if (!open_window(fault, fault->addr, 1))
+        return SPF_ABORT_WINDOW;
+    err = mm->mmu_ops.unprotect(mm->mmu, fault->slot->index, fault->addr, 1);
+    close_window(fault);
+    if (err)
+        return err == -EAGAIN ? SPF_ABORT_BUSY : failed(fault, err);
+    fault->outcome = SPF_OUTCOME_INSTALLED;
+    return SPF__DONE;
+}
+
+/* ---- all of it */
+
+/* The lock stays held over a pager that never blocks, and on a last try. */
+static bool keeps_guard(const struct spf__fault *fault)
+{
+    return fault->attempt == SPF_ATTEMPT_LOCKED && (fault->hold || !may_block(fault));
+}
+
+static int first_look(struct spf__fault *fault)
+{
+    int next = find(fault);
+
+    if (next == SPF__NEXT && (fault->flags & SPF_FAULT_WRITE_PROTECTED))
+        return unprotect(fault);
+    return next == SPF__NEXT ? pin(fault) : next;
+}
+
+static int second_look(struct spf__fault *fault)
+{
+    int next = check(fault);
+
+    return next == SPF__NEXT ? install(fault) : next;
+}
+
+int spf__fault_attempt(struct spf__fault *fault)
+{
+    bool keep;
+    int next;
+
+    spf__guard_enter(fault);
+    next = first_look(fault);
+    keep = next == SPF__NEXT && keeps_guard(fault);
+    if (!keep)
+        spf__guard_exit(fault);
+    if (next != SPF__NEXT)
+        return next;
+    next = fetch(fault);
+    if (next == SPF__NEXT && !keep)
+        spf__guard_enter(fault);
+    else if (next != SPF__NEXT) {
+        if (keep)
+            spf__guard_exit(fault);
+        return next;
+    }
+    next = second_look(fault);
+    spf__guard_exit(fault);
+    return next;
+}
