@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+/* Opening a userfaultfd through whichever gate lets us. */
+#ifndef SPF_MMU_PROBE_H
+#define SPF_MMU_PROBE_H
+
+#include <spf/probe.h>
+
+/* A new descriptor past no handshake yet; *gate: the one that opened.  Or -errno. */
+int spf__uffd_open(int *gate);
+
+/* Features of this kernel less the masked ones.  0 or -errno. */
+int spf__uffd_features(uint64_t *usable);
+
+#endif

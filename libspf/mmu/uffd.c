@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The MMU over userfaultfd.
+ *
+ * One range of address space is reserved and registered once, for missing pages
+ * and write protection.  From then on the kernel sees one VMA, whatever is mapped
+ * and protected inside it: a page is put in by UFFDIO_COPY, made read-only and
+ * writable by UFFDIO_WRITEPROTECT, and taken away by MADV_DONTNEED; a range that
+ * was never touched needs no call at all.
+ *
+ * Traps of the kernel that are handled here: the result field of a COPY is left
+ * untouched by some errors (so it is preset); a run stops short at a page that
+ * is present, with that page still to be passed over; EEXIST wakes nobody;
+ * ZEROPAGE over write-protected holes gives writable pages (so it is not used);
+ * after mlockall MADV_DONTNEED is EINVAL.
+ */
+#include "libspf/mmu/uffd.h"
+
+#include "libspf/base/sys.h"
+#include "libspf/mmu/probe.h"
+#include "libspf/mmu/touched.h"
+#include "libspf/mmu/uffd_abi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
+
+/* So many times in a row may the kernel say EAGAIN to a writer. */
+#define BUSY_MAX 1000
+
+struct spf__uffd {
+    struct spf_mmu_ops ops;
+    int fd;
+    bool sigbus;
+    uint64_t features;
+    uintptr_t base;
+    size_t len;
+    size_t page;
+    unsigned page_shift;
+    struct spf__touched touched;
+};
+
+static size_t page_of(const struct spf__uffd *uffd, uintptr_t addr)
+{
+    return (addr - uffd->base) >> uffd->page_shift;
+}
+
+/* ---- under a fault */
+
+static int uffd_attach(void *mmu, unsigned slot)
+{
+    struct spf__uffd *uffd = mmu;
+
+    return spf__touched_attach(&uffd->touched, slot);
+}
+
+/* One UFFDIO_COPY: pages put in by it, even on an error. */
+static size_t copy(struct spf__uffd *uffd, struct spf_install *run, int *err)
+{
+    size_t done = run->installed + run->present;
+    struct uffdio_copy arg = {
+        .dst = run->addr + (done << uffd->page_shift),
+        .src = (uintptr_t)run->src + (done << uffd->page_shift),
+        .len = (run->npages - done) << uffd->page_shift,
+        .mode = run->prot & SPF_PROT_WRITE ? 0 : UFFDIO_COPY_MODE_WP,
+    };
+
+    run->calls++;
+    *err = spf__sys_ioctl(uffd->fd, UFFDIO_COPY, &arg);
+    return arg.copy > 0 ? (size_t)arg.copy >> uffd->page_shift : 0;
+}
+
+static int uffd_install(void *mmu, unsigned slot, struct spf_install *run)
+{
+    struct spf__uffd *uffd = mmu;
+    int err;
+
+    run->installed = 0;
+    run->present = 0;
+    run->calls = 0;
+    spf__touched_mark(&uffd->touched, slot, page_of(uffd, run->addr), run->npages);
+    while (run->installed + run->present < run->npages) {
+        size_t got = copy(uffd, run, &err);
+
+        run->installed += got;
+        if (err == -EEXIST && !got)
+            run->present++;
+        else if (err && !(err == -EAGAIN && got))
+            return err;
+    }
+    return 0;
+}
+
+static int write_protect(struct spf__uffd *uffd, uintptr_t addr, size_t len, bool on)
+{
+    struct uffdio_writeprotect arg = {
+        .range = {.start = addr, .len = len},
+        .mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0,
+    };
+
+    return spf__sys_ioctl(uffd->fd, UFFDIO_WRITEPROTECT, &arg);
+}
+
+static int uffd_unprotect(void *mmu, unsigned slot, uintptr_t addr, size_t npages)
+{
+    struct spf__uffd *uffd = mmu;
+
+    (void)slot;
+    return write_protect(uffd, addr, npages << uffd->page_shift, false);
+}
+
+static int uffd_poison(void *mmu, unsigned slot, uintptr_t addr)
+{
+    struct spf__uffd *uffd = mmu;
+    struct spf__uffdio_poison arg = {.range = {.start = addr, .len = uffd->page}};
+
+    spf__touched_mark(&uffd->touched, slot, page_of(uffd, addr), 1);
+    return spf__sys_ioctl(uffd->fd, SPF__UFFDIO_POISON, &arg);
+}
+
+static int uffd_wake(void *mmu, uintptr_t addr, size_t npages)
+{
+    struct spf__uffd *uffd = mmu;
+    struct uffdio_range range = {.start = addr, .len = npages << uffd->page_shift};
+
+    return spf__sys_ioctl(uffd->fd, UFFDIO_WAKE, &range);
+}
+
+/* ---- under a writer */
+
+/* Narrow a range to what may be present.  False: nothing is. */
+static bool narrow(struct spf__uffd *uffd, uintptr_t *addr, size_t *len)
+{
+    size_t page = page_of(uffd, *addr);
+    size_t npages = *len >> uffd->page_shift;
+
+    if (!spf__touched_hull(&uffd->touched, &page, &npages))
+        return false;
+    *addr = uffd->base + (page << uffd->page_shift);
+    *len = npages << uffd->page_shift;
+    return true;
+}
+
+static int uffd_touched(void *mmu, uintptr_t addr, size_t len)
+{
+    return narrow(mmu, &addr, &len);
+}
+
+static int uffd_protect(void *mmu, uintptr_t addr, size_t len, uint32_t prot)
+{
+    struct spf__uffd *uffd = mmu;
+    int err;
+
+    if (!narrow(uffd, &addr, &len))
+        return 0;
+    if (!(prot & SPF_PROT_READ))
+        return -ENOTSUP;
+    for (int tries = 0; tries < BUSY_MAX; tries++) {
+        err = write_protect(uffd, addr, len, !(prot & SPF_PROT_WRITE));
+        if (err != -EAGAIN)
+            return err;
+    }
+    return err;
+}
+
+static int uffd_zap(void *mmu, uintptr_t addr, size_t len)
+{
+    struct spf__uffd *uffd = mmu;
+    int err;
+
+    if (!narrow(uffd, &addr, &len))
+        return 0;
+    err = spf__sys_madvise(addr, len, MADV_DONTNEED);
+    if (err == -EINVAL)
+        err = spf__sys_madvise(addr, len, MADV_DONTNEED_LOCKED);
+    if (!err)
+        spf__touched_clear(&uffd->touched, page_of(uffd, addr), len >> uffd->page_shift);
+    return err;
+}
+
+/* ---- making and freeing */
+
+static const struct spf_mmu_ops all_ops = {
+    .size = sizeof(struct spf_mmu_ops),
+    .attach = uffd_attach,
+    .install = uffd_install,
+    .unprotect = uffd_unprotect,
+    .poison = uffd_poison,
+    .wake = uffd_wake,
+    .protect = uffd_protect,
+    .zap = uffd_zap,
+    .touched = uffd_touched,
+};
+
+static int handshake(struct spf__uffd *uffd)
+{
+    uint64_t need =
+        SPF__FEATURE_WP | (uffd->sigbus ? SPF__FEATURE_SIGBUS : SPF__FEATURE_THREAD_ID);
+    uint64_t like = SPF__FEATURE_EXACT_ADDRESS | SPF__FEATURE_POISON;
+    struct uffdio_api api = {.api = UFFD_API};
+    int gate;
+    int err = spf__uffd_features(&uffd->features);
+
+    if (err)
+        return err;
+    if ((uffd->features & need) != need)
+        return -ENOTSUP;
+    uffd->fd = spf__uffd_open(&gate);
+    if (uffd->fd < 0)
+        return uffd->fd;
+    api.features = need | (uffd->features & like);
+    return spf__sys_ioctl(uffd->fd, UFFDIO_API, &api);
+}
+
+/* A child of fork would read zeros where pages are missing: so it gets none of it. */
+static int reserve(struct spf__uffd *uffd)
+{
+    void *addr;
+    int err = spf__sys_map(uffd->len, true, &addr);
+
+    if (err)
+        return err;
+    uffd->base = (uintptr_t)addr;
+    spf__sys_madvise(uffd->base, uffd->len, MADV_NOHUGEPAGE);
+    return spf__sys_madvise(uffd->base, uffd->len, MADV_DONTFORK);
+}
+
+static int register_arena(struct spf__uffd *uffd)
+{
+    struct uffdio_register arg = {
+        .range = {.start = uffd->base, .len = uffd->len},
+        .mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP,
+    };
+
+    return spf__sys_ioctl(uffd->fd, UFFDIO_REGISTER, &arg);
+}
+
+static void choose_ops(struct spf__uffd *uffd)
+{
+    uffd->ops = all_ops;
+    if (!(uffd->features & SPF__FEATURE_POISON))
+        uffd->ops.poison = NULL;
+    if (uffd->sigbus)
+        uffd->ops.wake = NULL; /* nobody sleeps in a fault */
+}
+
+int spf__uffd_new(size_t len, bool sigbus, unsigned nslots, struct spf__uffd **out)
+{
+    struct spf__uffd *uffd = calloc(1, sizeof(*uffd));
+    int err;
+
+    if (!uffd)
+        return -ENOMEM;
+    uffd->fd = -1;
+    uffd->sigbus = sigbus;
+    uffd->len = len;
+    uffd->page = spf__sys_page_size();
+    uffd->page_shift = (unsigned)__builtin_ctzl(uffd->page);
+    err = handshake(uffd);
+    if (!err)
+        err = reserve(uffd);
+    if (!err)
+        err = register_arena(uffd);
+    if (!err)
+        err = spf__touched_init(&uffd->touched, len >> uffd->page_shift, nslots);
+    if (err) {
+        spf__uffd_free(uffd);
+        return err;
+    }
+    choose_ops(uffd);
+    *out = uffd;
+    return 0;
+}
+
+void spf__uffd_free(struct spf__uffd *uffd)
+{
+    if (uffd->base)
+        spf__sys_unmap((void *)uffd->base, uffd->len);
+    if (uffd->fd >= 0)
+        spf__sys_close(uffd->fd);
+    if (uffd->touched.bitmap)
+        spf__touched_fini(&uffd->touched);
+    free(uffd);
+}
+
+uintptr_t spf__uffd_base(const struct spf__uffd *uffd)
+{
+    return uffd->base;
+}
+
+int spf__uffd_fd(const struct spf__uffd *uffd)
+{
+    return uffd->fd;
+}
+
+const struct spf_mmu_ops *spf__uffd_ops(const struct spf__uffd *uffd)
+{
+    return &uffd->ops;
+}
+
+void spf__uffd_forked(struct spf__uffd *uffd)
+{
+    if (uffd->fd >= 0)
+        spf__sys_close(uffd->fd);
+    uffd->fd = -1;
+    uffd->base = 0;
+}

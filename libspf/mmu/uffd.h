@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* The MMU over userfaultfd: real memory. */
+#ifndef SPF_MMU_UFFD_H
+#define SPF_MMU_UFFD_H
+
+#include <spf/mmu.h>
+
+#include <stdbool.h>
+
+struct spf__uffd;
+
+/*
+ * Reserve an arena of len bytes (whole pages) and register it.  sigbus: faults
+ * are signals; else they are read from the descriptor.
+ */
+int spf__uffd_new(size_t len, bool sigbus, unsigned nslots, struct spf__uffd **out);
+/* Memory first, then the descriptor: a thread that sleeps in a fault gets SIGSEGV. */
+void spf__uffd_free(struct spf__uffd *uffd);
+
+uintptr_t spf__uffd_base(const struct spf__uffd *uffd);
+int spf__uffd_fd(const struct spf__uffd *uffd);
+/* Protection that it can enforce. */
+#define SPF__UFFD_PROT (SPF_PROT_READ | SPF_PROT_WRITE)
+/* The table for this kernel: without what it lacks. */
+const struct spf_mmu_ops *spf__uffd_ops(const struct spf__uffd *uffd);
+
+/* In the child of a fork: the descriptor still names the parent's memory. */
+void spf__uffd_forked(struct spf__uffd *uffd);
+
+#endif
