@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Inline delivery.
+ *
+ * The handler runs at any point of the program, so nothing on this path takes
+ * memory from malloc, a lock that the interrupted code may hold, or stdio.  Its
+ * mask holds every asynchronous signal; it is opened again around pagers that
+ * may block (fault/stages.c), and there a handler may fault in turn: SIGBUS
+ * itself is never masked (SA_NODEFER).
+ *
+ * Only addresses in arenas with inline delivery are ours.  Everything else, and
+ * what ends badly, goes to the handler that was there before.
+ */
+#include "libspf/delivery/inline.h"
+
+#include "libspf/base/lock.h"
+#include "libspf/base/sigmask.h"
+#include "libspf/delivery/region.h"
+#include "libspf/delivery/verdict.h"
+#include "libspf/fault/fault.h"
+#include "libspf/mm/thread.h"
+
+#include <errno.h>
+#include <string.h>
+#include <ucontext.h>
+
+/* The page-fault error code of x86. */
+#define ERR_PRESENT 0x1
+#define ERR_WRITE 0x2
+
+static struct spf__lock lock; /* guards users, earlier, and the installing */
+static unsigned users;
+static struct sigaction earlier; /* written before our handler is in place */
+
+static void read_context(struct spf__fault *fault, const ucontext_t *uc)
+{
+    unsigned long err = (unsigned long)uc->uc_mcontext.gregs[REG_ERR];
+
+    fault->access = err & ERR_WRITE ? SPF_ACCESS_WRITE : SPF_ACCESS_READ;
+    fault->flags = SPF_FAULT_USER;
+    if ((err & ERR_PRESENT) && (err & ERR_WRITE))
+        fault->flags |= SPF_FAULT_WRITE_PROTECTED;
+}
+
+static void act_on(struct spf__fault *fault, siginfo_t *info, ucontext_t *uc)
+{
+    switch (fault->outcome) {
+    case SPF_OUTCOME_NO_VMA:
+    case SPF_OUTCOME_NO_ACCESS:
+        spf__verdict_segv(fault->outcome, info->si_addr, uc);
+        break;
+    case SPF_OUTCOME_FAILED:
+        spf__verdict_deliver(&earlier, info, uc);
+        break;
+    default: /* the access is made again */
+        break;
+    }
+}
+
+/* The thread can't take part (too many, nested too deep, a forked child). */
+static void refuse(int err, siginfo_t *info, ucontext_t *uc)
+{
+    if (err == -ESHUTDOWN || err == -ESTALE)
+        spf__verdict_segv(SPF_OUTCOME_NO_VMA, info->si_addr, uc);
+    else
+        spf__verdict_deliver(&earlier, info, uc);
+}
+
+static void serve(struct spf_mm *mm, siginfo_t *info, ucontext_t *uc)
+{
+    struct spf__fault fault = {
+        .mm = mm, .addr = (uintptr_t)info->si_addr, .want = mm->attempt, .signals = &uc->uc_sigmask};
+    int err = spf__thread_slot(mm, &fault.slot);
+
+    if (!err) {
+        read_context(&fault, uc);
+        fault.stream = &fault.slot->stream;
+        err = spf__fault_run(&fault);
+    }
+    if (err)
+        refuse(err, info, uc);
+    else
+        act_on(&fault, info, uc);
+}
+
+static void on_sigbus(int signo, siginfo_t *info, void *context)
+{
+    int saved = errno;
+    struct spf_mm *mm = NULL;
+
+    (void)signo;
+    /* A poisoned page says BUS_MCEERR_AR: that access has failed already. */
+    if (info->si_code == BUS_ADRERR)
+        mm = spf__region_find((uintptr_t)info->si_addr);
+    if (mm)
+        serve(mm, info, context);
+    else
+        spf__verdict_deliver(&earlier, info, context);
+    errno = saved;
+}
+
+void spf__inline_start(void)
+{
+    struct sigaction ours = {.sa_sigaction = on_sigbus,
+                             .sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK};
+
+    spf__lock_acquire(&lock);
+    if (users++ == 0) {
+        spf__sigmask_fill(&ours.sa_mask);
+        sigaction(SIGBUS, NULL, &earlier);
+        sigaction(SIGBUS, &ours, NULL);
+    }
+    spf__lock_release(&lock);
+}
+
+void spf__inline_stop(void)
+{
+    struct sigaction now;
+
+    spf__lock_acquire(&lock);
+    if (--users == 0) {
+        sigaction(SIGBUS, NULL, &now);
+        /* Somebody may have put theirs on top: then ours stays, and passes all on. */
+        if ((now.sa_flags & SA_SIGINFO) && now.sa_sigaction == on_sigbus)
+            sigaction(SIGBUS, &earlier, NULL);
+        else
+            users++;
+    }
+    spf__lock_release(&lock);
+}

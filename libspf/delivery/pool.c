@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pool delivery.
+ *
+ * Each worker reads one fault at a time, so that a slow pager keeps no other
+ * fault waiting behind it, and resolves it by itself.  A worker that finds
+ * nothing to read spins for as long as it was told, then sleeps in poll on the
+ * userfaultfd and on an eventfd that says stop; that eventfd is never read, so
+ * one write wakes them all.
+ *
+ * Workers block all signals: a signal handler of the program never runs in one.
+ */
+#include "libspf/delivery/pool.h"
+
+#include "libspf/base/sys.h"
+#include "libspf/delivery/verdict.h"
+#include "libspf/fault/fault.h"
+#include "libspf/mm/thread.h"
+#include "libspf/mmu/uffd_abi.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#define STREAMS 64u
+
+struct pool {
+    struct spf_mm *mm;
+    int fd;
+    int stop_fd;
+    uint64_t spin_ns;
+    _Atomic bool stop;
+    unsigned nworkers;
+    _Atomic uint32_t answered; /* workers that have registered, or failed to */
+    _Atomic int error;         /* of one that failed */
+    /* A thread's faults are read by any worker, so its stream is kept here. */
+    struct {
+        _Alignas(64) struct spf__stream stream;
+    } streams[STREAMS];
+    pthread_t threads[];
+};
+
+/* ---- one fault */
+
+static void act_on(struct spf__fault *fault, const struct uffd_msg *msg)
+{
+    struct spf_mm *mm = fault->mm;
+    pid_t tid = (pid_t)msg->arg.pagefault.feat.ptid;
+    uintptr_t addr = msg->arg.pagefault.address;
+
+    switch (fault->outcome) {
+    case SPF_OUTCOME_NO_VMA:
+    case SPF_OUTCOME_NO_ACCESS:
+        spf__verdict_queue(tid, SIGSEGV, addr);
+        break;
+    case SPF_OUTCOME_FAILED:
+        if (!fault->poisoned)
+            spf__verdict_queue(tid, SIGBUS, addr);
+        break;
+    case SPF_OUTCOME_AGAIN: /* let it fault anew */
+        mm->mmu_ops.wake(mm->mmu, fault->addr, 1);
+        break;
+    default: /* whoever installed the page has woken the thread */
+        break;
+    }
+}
+
+static void serve(struct pool *pool, struct spf__slot *slot, const struct uffd_msg *msg)
+{
+    uint64_t flags = msg->arg.pagefault.flags;
+    struct spf__fault fault = {
+        .mm = pool->mm,
+        .slot = slot,
+        .addr = msg->arg.pagefault.address,
+        .access = flags & UFFD_PAGEFAULT_FLAG_WRITE ? SPF_ACCESS_WRITE : SPF_ACCESS_READ,
+        .flags = SPF_FAULT_USER,
+        .want = pool->mm->attempt,
+        .stream = &pool->streams[msg->arg.pagefault.feat.ptid % STREAMS].stream,
+    };
+
+    if (msg->event != UFFD_EVENT_PAGEFAULT)
+        return;
+    if (flags & UFFD_PAGEFAULT_FLAG_WP) {
+        fault.access = SPF_ACCESS_WRITE;
+        fault.flags |= SPF_FAULT_WRITE_PROTECTED;
+    }
+    spf__fault_run(&fault);
+    act_on(&fault, msg);
+}
+
+/* ---- a worker */
+
+static bool stopped(struct pool *pool)
+{
+    return atomic_load_explicit(&pool->stop, memory_order_relaxed);
+}
+
+/* Read one message.  False: nothing there. */
+static bool take(struct pool *pool, struct uffd_msg *msg)
+{
+    return spf__sys_read(pool->fd, msg, sizeof(*msg)) == (ssize_t)sizeof(*msg);
+}
+
+/* Spin, then sleep, until there is a message or the pool stops. */
+static bool wait_for(struct pool *pool, struct uffd_msg *msg)
+{
+    uint64_t until = pool->spin_ns ? spf__sys_now_ns() + pool->spin_ns : 0;
+
+    while (!stopped(pool)) {
+        if (take(pool, msg))
+            return true;
+        if (until && spf__sys_now_ns() < until)
+            spf__cpu_relax();
+        else
+            spf__sys_poll2(pool->fd, pool->stop_fd);
+    }
+    return false;
+}
+
+static void answer(struct pool *pool, int err)
+{
+    if (err)
+        atomic_store_explicit(&pool->error, err, memory_order_relaxed);
+    /* [O27.b] release: the error, and the registration, are before the count. */
+    atomic_fetch_add_explicit(&pool->answered, 1, memory_order_release);
+    spf__sys_futex_wake(&pool->answered, 1);
+}
+
+static void *worker(void *arg)
+{
+    struct pool *pool = arg;
+    struct spf__slot *slot;
+    struct uffd_msg msg;
+    int err = spf__thread_slot(pool->mm, &slot);
+
+    answer(pool, err);
+    if (err)
+        return NULL;
+    while (wait_for(pool, &msg))
+        serve(pool, slot, &msg);
+    spf_thread_unregister(pool->mm);
+    return NULL;
+}
+
+/* ---- the pool */
+
+/* Start the threads; how many did. */
+static unsigned start_threads(struct pool *pool, unsigned n, int *err)
+{
+    sigset_t all, old;
+    unsigned i;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    for (i = 0; i < n; i++) {
+        *err = -pthread_create(&pool->threads[i], NULL, worker, pool);
+        if (*err)
+            break;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return i;
+}
+
+static int wait_answers(struct pool *pool)
+{
+    uint32_t seen;
+
+    /* [O27.a] acquire: what the workers said before they counted themselves. */
+    while ((seen = atomic_load_explicit(&pool->answered, memory_order_acquire)) < pool->nworkers)
+        spf__sys_futex_wait(&pool->answered, seen);
+    return atomic_load_explicit(&pool->error, memory_order_relaxed);
+}
+
+int spf__pool_start(struct spf_mm *mm, int fd, unsigned nworkers, uint64_t spin_ns)
+{
+    struct pool *pool;
+    int err = 0;
+
+    pool = aligned_alloc(64, (sizeof(*pool) + nworkers * sizeof(pthread_t) + 63) / 64 * 64);
+    if (!pool)
+        return -ENOMEM;
+    *pool = (struct pool){.mm = mm, .fd = fd, .spin_ns = spin_ns};
+    pool->stop_fd = spf__sys_eventfd();
+    if (pool->stop_fd < 0) {
+        err = pool->stop_fd;
+        free(pool);
+        return err;
+    }
+    mm->pool = pool;
+    pool->nworkers = start_threads(pool, nworkers, &err);
+    if (!err)
+        err = wait_answers(pool);
+    else
+        wait_answers(pool);
+    if (err)
+        spf__pool_stop(mm);
+    return err;
+}
+
+void spf__pool_stop(struct spf_mm *mm)
+{
+    struct pool *pool = mm->pool;
+
+    if (!pool)
+        return;
+    atomic_store_explicit(&pool->stop, true, memory_order_relaxed);
+    spf__sys_eventfd_set(pool->stop_fd);
+    for (unsigned i = 0; i < pool->nworkers; i++)
+        pthread_join(pool->threads[i], NULL);
+    spf__sys_close(pool->stop_fd);
+    free(pool);
+    mm->pool = NULL;
+}
+
+unsigned spf__pool_workers(const struct spf_mm *mm)
+{
+    const struct pool *pool = mm->pool;
+
+    return pool ? pool->nworkers : 0;
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Making and ending an address space: the one place that knows all the parts,
+ * the engine, the MMU and the delivery, and puts them together.
+ */
+#include "libspf/delivery/inline.h"
+#include "libspf/delivery/pool.h"
+#include "libspf/delivery/region.h"
+#include "libspf/fault/ask.h"
+#include "libspf/fork.h"
+#include "libspf/mm/mm.h"
+#include "libspf/mm/mode.h"
+#include "libspf/mm/teardown.h"
+#include "libspf/mm/thread.h"
+#include "libspf/mmu/uffd.h"
+#include "libspf/pager/pager.h"
+
+#include "libspf/base/sys.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define DEFAULT_ARENA ((size_t)64 << 30)
+#define PAGE_MIN 512u
+#define PAGE_MAX ((size_t)2 << 20)
+
+void spf_mm_attr_init(struct spf_mm_attr *attr)
+{
+    *attr = (struct spf_mm_attr){
+        .size = sizeof(*attr),
+        .arena_len = DEFAULT_ARENA,
+        .delivery = SPF_DELIVERY_INLINE,
+        .workers = 1,
+        .around = 1,
+        .attempt = SPF_ATTEMPT_AUTO,
+        .mmu_page = spf__sys_page_size(),
+        .mmu_prot = SPF_PROT_READ | SPF_PROT_WRITE,
+    };
+}
+
+/* ---- is the attr in order? */
+
+static bool common_ok(const struct spf_mm_attr *a)
+{
+    if (a->size != sizeof(*a) || !a->arena_len || (a->flags & ~SPF_MM_MULTI))
+        return false;
+    if (a->attempt != SPF_ATTEMPT_AUTO && a->attempt != SPF_ATTEMPT_SPECULATIVE &&
+        a->attempt != SPF_ATTEMPT_LOCKED)
+        return false;
+    return a->around == SPF_AROUND_AUTO || (a->around >= 1 && a->around <= SPF_AROUND_MAX);
+}
+
+static bool delivery_ok(const struct spf_mm_attr *a)
+{
+    if (a->delivery == SPF_DELIVERY_POOL && (!a->workers || a->workers > SPF_WORKERS_MAX))
+        return false;
+    if (a->mmu_ops)
+        return a->delivery == SPF_DELIVERY_DIRECT;
+    return a->delivery == SPF_DELIVERY_INLINE || a->delivery == SPF_DELIVERY_POOL;
+}
+
+static bool mmu_ok(const struct spf_mm_attr *a)
+{
+    const struct spf_mmu_ops *ops = a->mmu_ops;
+    uintptr_t end;
+
+    if (!ops)
+        return true;
+    if (ops->size < sizeof(*ops) || !ops->install || !ops->unprotect || !ops->protect || !ops->zap)
+        return false;
+    if (a->mmu_page < PAGE_MIN || a->mmu_page > PAGE_MAX || (a->mmu_page & (a->mmu_page - 1)))
+        return false;
+    if (((a->mmu_base | a->arena_len) & (a->mmu_page - 1)) || !a->mmu_prot)
+        return false;
+    return !__builtin_add_overflow(a->mmu_base, a->arena_len, &end);
+}
+
+/* ---- making */
+
+/* Whole pages; a page number must fit into a window's word. */
+static int arena_len(const struct spf_mm_attr *attr, size_t page, size_t *len)
+{
+    if (__builtin_add_overflow(attr->arena_len, page - 1, len))
+        return -EINVAL;
+    *len &= ~(page - 1);
+    return *len / page >= (size_t)1 << 40 ? -EINVAL : 0;
+}
+
+static int parts_user(const struct spf_mm_attr *attr, struct spf__mm_parts *parts)
+{
+    parts->attr = attr;
+    parts->base = attr->mmu_base;
+    parts->page_size = attr->mmu_page;
+    parts->prot_mask = attr->mmu_prot;
+    parts->mmu_ops = attr->mmu_ops;
+    parts->mmu = attr->mmu;
+    return arena_len(attr, attr->mmu_page, &parts->len);
+}
+
+static int parts_real(const struct spf_mm_attr *attr, struct spf__mm_parts *parts)
+{
+    bool sigbus = attr->delivery == SPF_DELIVERY_INLINE;
+    struct spf__uffd *uffd;
+    int err;
+
+    parts->attr = attr;
+    parts->page_size = spf__sys_page_size();
+    err = arena_len(attr, parts->page_size, &parts->len);
+    if (!err)
+        err = spf__uffd_new(parts->len, sigbus, SPF_THREADS_MAX, &uffd);
+    if (err)
+        return err;
+    parts->base = spf__uffd_base(uffd);
+    parts->prot_mask = SPF__UFFD_PROT;
+    parts->mmu_ops = spf__uffd_ops(uffd);
+    parts->mmu = uffd;
+    parts->signals = true;
+    parts->needs_sigbus = sigbus;
+    parts->real = true;
+    return 0;
+}
+
+static int start_delivery(struct spf_mm *mm, const struct spf_mm_attr *attr)
+{
+    if (attr->delivery == SPF_DELIVERY_INLINE)
+        spf__inline_start();
+    if (attr->delivery == SPF_DELIVERY_POOL)
+        return spf__pool_start(mm, spf__uffd_fd(mm->mmu), attr->workers, attr->spin_ns);
+    return 0;
+}
+
+/* The engine over the parts.  On an error they are as before. */
+static int assemble(const struct spf__mm_parts *parts, struct spf_mm **out)
+{
+    struct spf_mm *mm;
+    int err = spf__mm_new(parts, &mm);
+
+    if (err)
+        return err;
+    err = spf__ask_new(mm);
+    if (!err)
+        err = spf__region_add(mm);
+    if (!err)
+        err = start_delivery(mm, parts->attr);
+    if (!err) {
+        *out = mm;
+        return 0;
+    }
+    if (mm->region)
+        spf__region_remove(mm);
+    spf__ask_free(mm);
+    spf__mm_free(mm);
+    return err;
+}
+
+int spf_mm_create(const struct spf_mm_attr *attr, struct spf_mm **out)
+{
+    struct spf__mm_parts parts = {0};
+    struct spf_mm_attr own;
+    int err;
+
+    spf_mm_attr_init(&own);
+    if (attr)
+        own = *attr;
+    if (!out || !common_ok(&own) || !delivery_ok(&own) || !mmu_ok(&own))
+        return -EINVAL;
+    /* A worker alone would be SINGLE, yet the threads that it serves are many. */
+    if (own.delivery == SPF_DELIVERY_POOL)
+        own.flags |= SPF_MM_MULTI;
+    err = spf__pager_zero_init();
+    if (!err)
+        err = spf__fork_prepare();
+    if (!err)
+        err = own.mmu_ops ? parts_user(&own, &parts) : parts_real(&own, &parts);
+    if (err)
+        return err;
+    err = assemble(&parts, out);
+    if (err && parts.real)
+        spf__uffd_free(parts.mmu);
+    return err;
+}
+
+/* ---- ending */
+
+static void free_mmu(struct spf_mm *mm)
+{
+    if (mm->real)
+        spf__uffd_free(mm->mmu);
+    else if (mm->mmu_ops.destroy)
+        mm->mmu_ops.destroy(mm->mmu);
+}
+
+int spf_mm_destroy(struct spf_mm *mm)
+{
+    struct spf__slot *self;
+    int err;
+
+    if (!mm)
+        return 0;
+    if (atomic_load_explicit(&mm->dead, memory_order_relaxed))
+        return -ESTALE;
+    self = spf__thread_find(mm);
+    if (self && self->depth)
+        return -EBUSY;
+    err = spf__mode_close(mm, self != NULL, spf__pool_workers(mm));
+    if (err)
+        return err;
+    spf__pool_stop(mm);
+    if (mm->needs_sigbus)
+        spf__inline_stop();
+    spf__region_remove(mm);
+    if (self)
+        spf_thread_unregister(mm);
+    spf__teardown(mm);
+    free_mmu(mm);
+    spf__ask_free(mm);
+    spf__mm_free(mm);
+    return 0;
+}
