@@ -61,9 +61,9 @@ struct spf_mm_attr {
     /* An MMU of your own; delivery must be DIRECT.  NULL: userfaultfd. */
     const struct spf_mmu_ops *mmu_ops;
     void *mmu;
-    uintptr_t mmu_base;  /* first address; the arena is [mmu_base, mmu_base + arena_len) */
-    size_t mmu_page;     /* bytes a page, a power of two, at least 512 */
-    uint32_t mmu_prot;   /* SPF_PROT_* bits that the MMU can enforce */
+    uintptr_t mmu_base; /* first address; the arena is [mmu_base, mmu_base + arena_len) */
+    size_t mmu_page;    /* bytes a page, a power of two, at least 512 */
+    uint32_t mmu_prot;  /* SPF_PROT_* bits that the MMU can enforce */
 };
 
 /* Defaults: 64 GiB, INLINE, one worker, one page a fault, AUTO, userfaultfd. */
