@@ -38,10 +38,14 @@ const char *spf_outcome_name(enum spf_outcome outcome)
 const char *spf_abort_name(enum spf_abort abort)
 {
     static const char *const names[] = {
-        [SPF_ABORT_NO_VMA] = "no_vma", [SPF_ABORT_NO_ACCESS] = "no_access",
-        [SPF_ABORT_ODD] = "odd",       [SPF_ABORT_HAZARD] = "hazard",
-        [SPF_ABORT_LOOKUP] = "lookup", [SPF_ABORT_WINDOW] = "window",
-        [SPF_ABORT_BUSY] = "busy",     [SPF_ABORT_PAGER_FAILED] = "pager_failed",
+        [SPF_ABORT_NO_VMA] = "no_vma",
+        [SPF_ABORT_NO_ACCESS] = "no_access",
+        [SPF_ABORT_ODD] = "odd",
+        [SPF_ABORT_HAZARD] = "hazard",
+        [SPF_ABORT_LOOKUP] = "lookup",
+        [SPF_ABORT_WINDOW] = "window",
+        [SPF_ABORT_BUSY] = "busy",
+        [SPF_ABORT_PAGER_FAILED] = "pager_failed",
         [SPF_ABORT_OWNER_LOST] = "owner_lost",
     };
 

@@ -206,6 +206,11 @@ int spf__sys_queue_signal(pid_t tid, siginfo_t *info)
     return (int)SYS(syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, info->si_signo, info));
 }
 
+void spf__sys_kill_thread(pid_t tid, int signo)
+{
+    (void)SYS(syscall(SYS_tkill, tid, signo));
+}
+
 void spf__sys_die_of(siginfo_t *info)
 {
     struct sigaction dfl = {.sa_handler = SIG_DFL};

@@ -54,7 +54,9 @@ pid_t spf__sys_pid(void);
 bool spf__sys_thread_alive(pid_t tid);
 /* Queue a signal with this siginfo to a thread of this process. */
 int spf__sys_queue_signal(pid_t tid, siginfo_t *info);
-/* Put `signo` back to its default action and queue it to this thread. */
+/* A plain signal to a thread of any process. */
+void spf__sys_kill_thread(pid_t tid, int signo);
+/* Put the signal back to its default action and queue it to this thread. */
 void spf__sys_die_of(siginfo_t *info);
 /* Is the signal blocked or ignored in that thread of this process?  From /proc. */
 bool spf__sys_signal_shut(pid_t tid, int signo);

@@ -68,8 +68,10 @@ static void refuse(int err, siginfo_t *info, ucontext_t *uc)
 
 static void serve(struct spf_mm *mm, siginfo_t *info, ucontext_t *uc)
 {
-    struct spf__fault fault = {
-        .mm = mm, .addr = (uintptr_t)info->si_addr, .want = mm->attempt, .signals = &uc->uc_sigmask};
+    struct spf__fault fault = {.mm = mm,
+                               .addr = (uintptr_t)info->si_addr,
+                               .want = mm->attempt,
+                               .signals = &uc->uc_sigmask};
     int err = spf__thread_slot(mm, &fault.slot);
 
     if (!err) {

@@ -43,6 +43,28 @@ struct pool {
 
 /* ---- one fault */
 
+/*
+ * The thread is not of this process (one that shares its memory), so no signal
+ * with an address can be queued to it: the page is poisoned instead, under the
+ * lock, after a second look.
+ */
+static void verdict_foreign(const struct spf__fault *first, pid_t tid)
+{
+    struct spf__fault again = {.mm = first->mm,
+                               .slot = first->slot,
+                               .addr = first->addr,
+                               .access = first->access,
+                               .flags = first->flags,
+                               .want = SPF_ATTEMPT_LOCKED,
+                               .foreign = true};
+
+    atomic_store_explicit(&again.mm->gap_poison, true, memory_order_relaxed);
+    spf__fault_run(&again);
+    /* A write to a page that is there: nothing is left but a signal without address. */
+    if (again.outcome >= SPF_OUTCOME_NO_VMA && !again.poisoned)
+        spf__sys_kill_thread(tid, SIGSEGV);
+}
+
 static void act_on(struct spf__fault *fault, const struct uffd_msg *msg)
 {
     struct spf_mm *mm = fault->mm;
@@ -52,7 +74,8 @@ static void act_on(struct spf__fault *fault, const struct uffd_msg *msg)
     switch (fault->outcome) {
     case SPF_OUTCOME_NO_VMA:
     case SPF_OUTCOME_NO_ACCESS:
-        spf__verdict_queue(tid, SIGSEGV, addr);
+        if (spf__verdict_queue(tid, SIGSEGV, addr) == -ESRCH)
+            verdict_foreign(fault, tid);
         break;
     case SPF_OUTCOME_FAILED:
         if (!fault->poisoned)

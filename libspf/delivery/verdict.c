@@ -15,6 +15,7 @@
 #include "libspf/base/sigmask.h"
 #include "libspf/base/sys.h"
 
+#include <errno.h>
 #include <string.h>
 #include <ucontext.h>
 
@@ -65,16 +66,20 @@ void spf__verdict_segv(enum spf_outcome outcome, void *addr, void *context)
         spf__verdict_deliver(&act, &info, context);
 }
 
-void spf__verdict_queue(pid_t tid, int signo, uintptr_t addr)
+int spf__verdict_queue(pid_t tid, int signo, uintptr_t addr)
 {
     siginfo_t info;
+
+    if (!spf__sys_thread_alive(tid))
+        return -ESRCH;
 
     memset(&info, 0, sizeof(info));
     info.si_signo = signo;
     info.si_code = SI_QUEUE;
     info.si_addr = (void *)addr;
-    if (spf__sys_signal_shut(tid, signo))
+    if (spf__sys_signal_shut(tid, signo)) {
         spf__sys_die_of(&info);
-    else
-        spf__sys_queue_signal(tid, &info);
+        return 0;
+    }
+    return spf__sys_queue_signal(tid, &info);
 }

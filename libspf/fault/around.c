@@ -67,8 +67,7 @@ void spf__around_learn(struct spf__fault *fault)
 
     if (fault->mm->around != SPF_AROUND_AUTO || !stream || !fault->reached)
         return;
-    atomic_store_explicit(&stream->next,
-                          spf__page_of(fault->mm, fault->run_start) + fault->reached,
+    atomic_store_explicit(&stream->next, spf__page_of(fault->mm, fault->run_start) + fault->reached,
                           memory_order_relaxed);
     atomic_store_explicit(&stream->run, (uint32_t)fault->run_pages, memory_order_relaxed);
 }

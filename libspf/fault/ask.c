@@ -64,8 +64,8 @@ static bool claim(struct spf__fault *fault, struct spf__ask_entry *entry, uint32
     uint32_t claimed = (word & ~STATE) | CLAIMED;
 
     /* [O22.a] acquire: waiters of the version before have read what they need. */
-    if (!atomic_compare_exchange_strong_explicit(&entry->word, &word, claimed,
-                                                 memory_order_acquire, memory_order_relaxed))
+    if (!atomic_compare_exchange_strong_explicit(&entry->word, &word, claimed, memory_order_acquire,
+                                                 memory_order_relaxed))
         return false;
     atomic_store_explicit(&entry->page, key_page(fault), memory_order_relaxed);
     atomic_store_explicit(&entry->seq, fault->vma.seq, memory_order_relaxed);
@@ -103,8 +103,8 @@ static void leave(struct spf__ask_entry *entry)
         if (!(next & WAITERS))
             next = (next / VERSION + 1) * VERSION | FREE;
         /* [O22.b] release: this waiter has read npages. */
-    } while (!atomic_compare_exchange_weak_explicit(&entry->word, &word, next,
-                                                    memory_order_release, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&entry->word, &word, next, memory_order_release,
+                                                    memory_order_relaxed));
 }
 
 /* How many pages of the run the owner made present. */
@@ -173,8 +173,8 @@ void spf__ask_complete(struct spf__fault *fault, size_t npages)
     do {
         next = (word & WAITERS) ? (word & ~STATE) | DONE : (word / VERSION + 1) * VERSION | FREE;
         /* [O24.b] release: the outcome, and the installed pages, before DONE. */
-    } while (!atomic_compare_exchange_weak_explicit(&entry->word, &word, next,
-                                                    memory_order_release, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&entry->word, &word, next, memory_order_release,
+                                                    memory_order_relaxed));
     if (word & WAITERS)
         spf__sys_futex_wake(&entry->word, INT_MAX);
 }

@@ -91,7 +91,6 @@ int spf__fault_run(struct spf__fault *fault)
 int spf__fault_direct(struct spf__fault *fault)
 {
     struct spf_mm *mm = fault->mm;
-    sigset_t old;
     int err = spf__thread_slot(mm, &fault->slot);
 
     if (err)
@@ -99,10 +98,10 @@ int spf__fault_direct(struct spf__fault *fault)
     fault->stream = &fault->slot->stream;
     if (!mm->signals)
         return spf__fault_run(fault);
-    spf__sigmask_block(&old);
-    fault->signals = &old;
+    spf__sigmask_block(&fault->outside);
+    fault->signals = &fault->outside;
     err = spf__fault_run(fault);
-    spf__sigmask_restore(&old);
+    spf__sigmask_restore(&fault->outside);
     return err;
 }
 
@@ -128,10 +127,11 @@ int spf_mm_fault(struct spf_mm *mm, const struct spf_fault_request *request,
     err = spf__fault_direct(&fault);
     if (err)
         return err;
-    *answer = (struct spf_fault_answer){.outcome = fault.outcome,
-                                        .attempt = fault.attempt,
-                                        .error = fault.outcome == SPF_OUTCOME_FAILED ? fault.error : 0,
-                                        .aborts = fault.aborts,
-                                        .npages = fault.installed};
+    *answer =
+        (struct spf_fault_answer){.outcome = fault.outcome,
+                                  .attempt = fault.attempt,
+                                  .error = fault.outcome == SPF_OUTCOME_FAILED ? fault.error : 0,
+                                  .aborts = fault.aborts,
+                                  .npages = fault.installed};
     return 0;
 }

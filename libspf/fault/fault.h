@@ -45,18 +45,20 @@ struct spf__fault {
     enum spf_access access;
     uint32_t flags;
     enum spf_attempt want;
-    size_t npages;               /* pages wanted from addr on; 0: as fault-around says */
-    struct spf__stream *stream;  /* for fault-around; NULL: none */
-    const sigset_t *signals;     /* what was blocked outside of the engine; NULL: as now */
+    size_t npages;              /* pages wanted from addr on; 0: as fault-around says */
+    struct spf__stream *stream; /* for fault-around; NULL: none */
+    const sigset_t *signals;    /* what was blocked outside of the engine; NULL: as now */
+    bool foreign;               /* a verdict can't be signalled: poison the page instead */
 
     /* on the way */
+    sigset_t outside; /* of a direct call: what `signals` points to */
     enum spf_attempt attempt;
-    bool hold;    /* last try: the lock is held throughout */
-    bool locked;  /* it is held now */
+    bool hold;   /* last try: the lock is held throughout */
+    bool locked; /* it is held now */
     unsigned level;
     struct spf__snapshot vma;
     struct spf__vma *found; /* valid inside the guard only */
-    uintptr_t run_start; /* the run of pages around addr that is asked for */
+    uintptr_t run_start;    /* the run of pages around addr that is asked for */
     size_t run_pages;
     struct spf__answer answer;
     struct spf__ask_entry *entry; /* ours to complete */

@@ -17,6 +17,19 @@
 #include <errno.h>
 #include <pthread.h>
 
+/* Under the lock, or in a bypass: every access to the page shall fail from now on. */
+static int poison(struct spf__fault *fault)
+{
+    struct spf_mm *mm = fault->mm;
+    int err = mm->mmu_ops.poison ? mm->mmu_ops.poison(mm->mmu, fault->slot->index, fault->addr)
+                                 : -ENOTSUP;
+
+    fault->poisoned = !err;
+    if (!err)
+        spf__count(fault->slot, SPF__C_POISONED);
+    return err;
+}
+
 /*
  * A verdict ends a fault by a signal or an error, so it must be true: a
  * speculative attempt can't know (a gap has no sequence), and asks under the lock.
@@ -26,6 +39,8 @@ static int verdict(struct spf__fault *fault, enum spf_outcome outcome, enum spf_
     if (fault->attempt == SPF_ATTEMPT_SPECULATIVE)
         return abort;
     fault->outcome = outcome;
+    if (fault->foreign)
+        poison(fault);
     return SPF__DONE;
 }
 
@@ -239,21 +254,12 @@ static int failed(struct spf__fault *fault, int error)
 /* The pager's error, which holds: mark the page, so that every access fails alike. */
 static int fail_page(struct spf__fault *fault)
 {
-    struct spf_mm *mm = fault->mm;
-    int err;
-
     if (fault->attempt == SPF_ATTEMPT_SPECULATIVE)
         return SPF_ABORT_PAGER_FAILED;
-    if (!mm->mmu_ops.poison)
-        return failed(fault, fault->answer.error);
-    err = mm->mmu_ops.poison(mm->mmu, fault->slot->index, fault->addr);
-    if (err == -EEXIST) {
+    if (poison(fault) == -EEXIST) {
         fault->outcome = SPF_OUTCOME_PRESENT;
         return SPF__DONE;
     }
-    fault->poisoned = !err;
-    if (!err)
-        spf__count(fault->slot, SPF__C_POISONED);
     return failed(fault, fault->answer.error);
 }
 
@@ -326,7 +332,8 @@ static bool keeps_guard(const struct spf__fault *fault)
     return fault->attempt == SPF_ATTEMPT_LOCKED && (fault->hold || !may_block(fault));
 }
 
-static int first_look(struct spf__fault *fault)
+/* In the guard: from the address to a pinned pager. */
+static int before_fetch(struct spf__fault *fault)
 {
     int next = find(fault);
 
@@ -335,34 +342,42 @@ static int first_look(struct spf__fault *fault)
     return next == SPF__NEXT ? pin(fault) : next;
 }
 
-static int second_look(struct spf__fault *fault)
+/* In the guard: from the pager's answer to an installed page. */
+static int after_fetch(struct spf__fault *fault)
 {
     int next = check(fault);
 
     return next == SPF__NEXT ? install(fault) : next;
 }
 
-int spf__fault_attempt(struct spf__fault *fault)
+/* Outside of the guard, unless it is kept; inside again if the next stage may go on. */
+static int fetch_between(struct spf__fault *fault)
 {
-    bool keep;
+    bool keep = keeps_guard(fault);
     int next;
 
-    spf__guard_enter(fault);
-    next = first_look(fault);
-    keep = next == SPF__NEXT && keeps_guard(fault);
     if (!keep)
         spf__guard_exit(fault);
-    if (next != SPF__NEXT)
-        return next;
     next = fetch(fault);
     if (next == SPF__NEXT && !keep)
         spf__guard_enter(fault);
-    else if (next != SPF__NEXT) {
-        if (keep)
-            spf__guard_exit(fault);
-        return next;
+    if (next != SPF__NEXT && keep)
+        spf__guard_exit(fault);
+    return next;
+}
+
+int spf__fault_attempt(struct spf__fault *fault)
+{
+    int next;
+
+    spf__guard_enter(fault);
+    next = before_fetch(fault);
+    if (next == SPF__NEXT) {
+        next = fetch_between(fault);
+        if (next != SPF__NEXT)
+            return next;
+        next = after_fetch(fault);
     }
-    next = second_look(fault);
     spf__guard_exit(fault);
     return next;
 }

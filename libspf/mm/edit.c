@@ -42,11 +42,23 @@ int spf__edit_begin(struct spf__edit *edit, struct spf_mm *mm)
     return 0;
 }
 
+/* Order, bounds, gaps and fill of the tree, and the number of VMAs in it. */
+static void check_tree(struct spf_mm *mm)
+{
+#ifdef SPF_CHECKS
+    struct spf__node *root = atomic_load_explicit(&mm->root, memory_order_relaxed);
+
+    SPF_INVARIANT(spf__tree_check(root) == atomic_load_explicit(&mm->nvmas, memory_order_relaxed));
+#else
+    (void)mm;
+#endif
+}
+
 void spf__edit_end(struct spf__edit *edit)
 {
     struct spf_mm *mm = edit->mm;
 
-    SPF_CHECK(spf__tree_check(atomic_load(&mm->root)) == atomic_load(&mm->nvmas));
+    check_tree(mm);
     spf__retired_take(mm, edit->single, false, &edit->retired);
     if (edit->single)
         spf__bypass_exit(edit->slot);

@@ -29,8 +29,7 @@ static int check(const struct spf_mm *mm, struct request *r)
     unsigned align = align_of(r->flags);
     bool fixed = r->flags & FIXED_ANY;
 
-    if ((r->flags & ((1u << ALIGN_SHIFT) - 1) & ~FIXED_ANY) ||
-        (r->flags & FIXED_ANY) == FIXED_ANY)
+    if ((r->flags & ((1u << ALIGN_SHIFT) - 1) & ~FIXED_ANY) || (r->flags & FIXED_ANY) == FIXED_ANY)
         return -EINVAL;
     if (align && (fixed || align < mm->page_shift || align > 47))
         return -EINVAL;
@@ -77,7 +76,8 @@ static int map_in(struct spf__edit *edit, struct request *r)
         spf__edit_drop(edit);
         return err;
     }
-    /* A gap holds no pages: whoever unmapped it saw to that. */
+    /* A gap holds no pages, whoever unmapped it saw to that; poison is the exception. */
+    found |= atomic_load_explicit(&edit->mm->gap_poison, memory_order_relaxed);
     return spf__edit_commit(edit, r->addr, r->addr + r->len,
                             found ? SPF__PAGES_ZAP : SPF__PAGES_KEEP, r->prot);
 }

@@ -27,19 +27,19 @@ struct spf_mm {
     uintptr_t base;
     uintptr_t end;
     unsigned page_shift;
-    uint32_t around;           /* pages a fault, or SPF_AROUND_AUTO */
-    enum spf_attempt attempt;  /* what deliveries ask for */
-    uint32_t prot_mask;        /* what the MMU can enforce */
-    bool signals;              /* handlers may fault: hold them off inside the engine */
-    bool needs_sigbus;         /* inline delivery */
-    bool may_single;           /* membarrier works, and MULTI is not forced */
-    bool real;                 /* the MMU is the one over userfaultfd */
-    size_t around_max;         /* pages that fit into a slot's buffer */
+    uint32_t around;          /* pages a fault, or SPF_AROUND_AUTO */
+    enum spf_attempt attempt; /* what deliveries ask for */
+    uint32_t prot_mask;       /* what the MMU can enforce */
+    bool signals;             /* handlers may fault: hold them off inside the engine */
+    bool needs_sigbus;        /* inline delivery */
+    bool may_single;          /* membarrier works, and MULTI is not forced */
+    bool real;                /* the MMU is the one over userfaultfd */
+    size_t around_max;        /* pages that fit into a slot's buffer */
     struct spf_mmu_ops mmu_ops;
     void *mmu;
-    struct spf__ask_table *ask;     /* fault/ask.c */
-    void *pool;                /* delivery/pool.c */
-    void *region;              /* delivery/region.c */
+    struct spf__ask_table *ask; /* fault/ask.c */
+    void *pool;                 /* delivery/pool.c */
+    void *region;               /* delivery/region.c */
 
     /* ---- the tree: written by edits, read by all */
     _Alignas(128) _Atomic(struct spf__node *) root;
@@ -58,7 +58,8 @@ struct spf_mm {
 
     /* ---- writers */
     _Alignas(128) struct spf__rwlock lock;
-    uint64_t seq;  /* the next fresh even value */
+    _Atomic bool gap_poison; /* set by a fault: pages outside of VMAs may be poisoned */
+    uint64_t seq;            /* the next fresh even value */
     _Atomic size_t nvmas;
     struct spf__spares spares;
     struct spf__node *retired_nodes;

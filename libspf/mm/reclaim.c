@@ -53,8 +53,7 @@ void spf__retired_take(struct spf_mm *mm, bool single, bool all, struct spf__ret
     *out = (struct spf__retired){.wait = !single};
     if (single || all || mm->nretired >= BATCH)
         detach(mm, single, out);
-    out->busy = out->vmas || out->nodes ||
-                atomic_load_explicit(&mm->pinned, memory_order_relaxed);
+    out->busy = out->vmas || out->nodes || atomic_load_explicit(&mm->pinned, memory_order_relaxed);
     if (out->busy)
         atomic_fetch_add_explicit(&mm->reclaiming, 1, memory_order_relaxed);
 }
@@ -67,7 +66,7 @@ static bool named(struct spf_mm *mm, const struct spf_pager *pager)
     for (unsigned i = 0; i < n; i++)
         for (unsigned d = 0; d < SPF__NEST; d++)
             /* [O18.b] seq_cst: the VMA was made odd before, so a fault that names
-             * the pager after this look sees that and does not call it; acquire: a
+             * the pager after this look sees that and does not call it; [O25.b] acquire: a
              * fault that has let go of it is really done.  Partner: fault/stages.c. */
             if (atomic_load_explicit(&spf__slot(mm, i)->hazard[d], memory_order_seq_cst) == pager)
                 return true;

@@ -118,8 +118,7 @@ void spf__slots_free(struct spf_mm *mm)
         if (spf__slot(mm, i)->buf)
             spf__sys_unmap(spf__slot(mm, i)->buf, buf_len(mm));
     for (unsigned i = 0; i < SPF__CHUNKS; i++) {
-        struct spf__slot *chunk =
-            atomic_load_explicit(&mm->chunks[i], memory_order_relaxed);
+        struct spf__slot *chunk = atomic_load_explicit(&mm->chunks[i], memory_order_relaxed);
 
         if (chunk)
             spf__sys_unmap(chunk, SPF__SLOTS_A_CHUNK * sizeof(*chunk));

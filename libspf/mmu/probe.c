@@ -14,10 +14,23 @@
 #include <string.h>
 
 static const char *const feature_names[] = {
-    "PAGEFAULT_FLAG_WP", "EVENT_FORK",    "EVENT_REMAP", "EVENT_REMOVE",   "MISSING_HUGETLBFS",
-    "MISSING_SHMEM",     "EVENT_UNMAP",   "SIGBUS",      "THREAD_ID",      "MINOR_HUGETLBFS",
-    "MINOR_SHMEM",       "EXACT_ADDRESS", "WP_HUGETLBFS_SHMEM", "WP_UNPOPULATED", "POISON",
-    "WP_ASYNC",          "MOVE",
+    "PAGEFAULT_FLAG_WP",
+    "EVENT_FORK",
+    "EVENT_REMAP",
+    "EVENT_REMOVE",
+    "MISSING_HUGETLBFS",
+    "MISSING_SHMEM",
+    "EVENT_UNMAP",
+    "SIGBUS",
+    "THREAD_ID",
+    "MINOR_HUGETLBFS",
+    "MINOR_SHMEM",
+    "EXACT_ADDRESS",
+    "WP_HUGETLBFS_SHMEM",
+    "WP_UNPOPULATED",
+    "POISON",
+    "WP_ASYNC",
+    "MOVE",
 };
 
 #define NFEATURES (sizeof(feature_names) / sizeof(feature_names[0]))
@@ -124,7 +137,7 @@ int spf__uffd_open(int *gate)
     int first = 0;
 
     for (*gate = 0; *gate < SPF_GATE_COUNT; ++*gate) {
-        fd = open_gate((enum spf_gate)*gate);
+        fd = open_gate((enum spf_gate) * gate);
         if (fd >= 0)
             return fd;
         /* A refusal says more than an absence. */

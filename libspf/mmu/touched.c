@@ -173,7 +173,8 @@ static void clear_slot(struct spf__touched *t, _Atomic uint64_t *bits, size_t pa
         size_t word = page / WORD;
         uint64_t mask = mask_at(page, npages, &n);
 
-        if ((atomic_load_explicit(&summary[word / WORD], memory_order_relaxed) >> word % WORD & 1) &&
+        if ((atomic_load_explicit(&summary[word / WORD], memory_order_relaxed) >> word % WORD &
+             1) &&
             (atomic_load_explicit(&bits[word], memory_order_relaxed) & mask))
             atomic_fetch_and_explicit(&bits[word], ~mask, memory_order_relaxed);
     }

@@ -200,8 +200,7 @@ static const struct spf_mmu_ops all_ops = {
 
 static int handshake(struct spf__uffd *uffd)
 {
-    uint64_t need =
-        SPF__FEATURE_WP | (uffd->sigbus ? SPF__FEATURE_SIGBUS : SPF__FEATURE_THREAD_ID);
+    uint64_t need = SPF__FEATURE_WP | (uffd->sigbus ? SPF__FEATURE_SIGBUS : SPF__FEATURE_THREAD_ID);
     uint64_t like = SPF__FEATURE_EXACT_ADDRESS | SPF__FEATURE_POISON;
     struct uffdio_api api = {.api = UFFD_API};
     int gate;

@@ -31,8 +31,7 @@ int spf__pager_new(const struct spf_pager_ops *ops, void *priv, uint32_t flags, 
 int spf_pager_create(const struct spf_pager_ops *ops, void *priv, uint32_t flags,
                      struct spf_pager **out)
 {
-    if (!ops || !out || ops->size < sizeof(*ops) || !ops->fetch ||
-        (flags & ~SPF_PAGER_NONBLOCKING))
+    if (!ops || !out || ops->size < sizeof(*ops) || !ops->fetch || (flags & ~SPF_PAGER_NONBLOCKING))
         return -EINVAL;
     return spf__pager_new(ops, priv, flags, UINT64_MAX, out);
 }

@@ -26,9 +26,9 @@
 /* Entry i covers [lo[i], hi[i]); gap[i] is the longest hole inside that. */
 struct spf__node {
     uint16_t n;
-    uint16_t level; /* 0: entries are VMAs */
-    bool dropped;   /* writers: emptied by the edit that made it */
-    uint64_t edit;  /* writers: the edit that made it */
+    uint16_t level;         /* 0: entries are VMAs */
+    bool dropped;           /* writers: emptied by the edit that made it */
+    uint64_t edit;          /* writers: the edit that made it */
     struct spf__node *next; /* writers: in the edit's, the retired or the spare list */
     uintptr_t lo[SPF__FAN];
     uintptr_t hi[SPF__FAN];
