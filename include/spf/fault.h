@@ -70,7 +70,7 @@ struct spf_fault_request {
 struct spf_fault_answer {
     enum spf_outcome outcome;
     enum spf_attempt attempt; /* the attempt that ended it */
-    int error;                /* with SPF_OUTCOME_FAILED: the negative errno */
+    int error;                /* with FAILED: the negative errno; -EIO if it had failed before */
     uint32_t aborts;          /* attempts given up before that */
     size_t npages;            /* pages that this fault installed */
 };

@@ -42,6 +42,22 @@ static size_t auto_run(const struct spf__fault *fault)
     return min_size(run * 2, AUTO_MAX);
 }
 
+/* Not over a page whose pager has failed: that one waits for a discard. */
+static void avoid_failed(struct spf__fault *fault)
+{
+    struct spf_mm *mm = fault->mm;
+    size_t page = spf__page_size(mm);
+    uintptr_t end = fault->run_start + fault->run_pages * page;
+    uintptr_t from = fault->addr, to = fault->addr + page;
+
+    while (from > fault->run_start && !spf__page_failed(mm, from - page))
+        from -= page;
+    while (to < end && !spf__page_failed(mm, to))
+        to += page;
+    fault->run_start = from;
+    fault->run_pages = (to - from) / page;
+}
+
 void spf__around_choose(struct spf__fault *fault)
 {
     uint32_t around = fault->mm->around;
@@ -59,6 +75,8 @@ void spf__around_choose(struct spf__fault *fault)
         block_of(fault, around);
     most = (fault->vma.end - fault->run_start) >> fault->mm->page_shift;
     fault->run_pages = min_size(fault->run_pages, most);
+    if (fault->run_pages > 1 && atomic_load_explicit(&fault->mm->any_failed, memory_order_relaxed))
+        avoid_failed(fault);
 }
 
 void spf__around_learn(struct spf__fault *fault)

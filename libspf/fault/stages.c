@@ -44,6 +44,12 @@ static int verdict(struct spf__fault *fault, enum spf_outcome outcome, enum spf_
     return SPF__DONE;
 }
 
+static int failed(struct spf__fault *fault, int error)
+{
+    fault->error = error;
+    return verdict(fault, SPF_OUTCOME_FAILED, SPF_ABORT_PAGER_FAILED);
+}
+
 static struct spf__vma *look_up(const struct spf__fault *fault)
 {
     /* [O20.a] acquire: the tree below is whole; partner: publish in mm/edit.c. */
@@ -74,6 +80,8 @@ static int find(struct spf__fault *fault)
     }
     if (!allowed(fault))
         return verdict(fault, SPF_OUTCOME_NO_ACCESS, SPF_ABORT_NO_ACCESS);
+    if (spf__page_failed(fault->mm, fault->addr))
+        return failed(fault, -EIO);
     return SPF__NEXT;
 }
 
@@ -245,21 +253,23 @@ static void close_window(struct spf__fault *fault)
         spf__window_close(fault->slot);
 }
 
-static int failed(struct spf__fault *fault, int error)
-{
-    fault->error = error;
-    return verdict(fault, SPF_OUTCOME_FAILED, SPF_ABORT_PAGER_FAILED);
-}
-
-/* The pager's error, which holds: mark the page, so that every access fails alike. */
+/*
+ * The pager's error, which holds: noted, so that the page fails alike until it is
+ * zapped and the pager is not asked again; and poisoned, where the kernel can, so
+ * that accesses fail without us.
+ */
 static int fail_page(struct spf__fault *fault)
 {
+    struct spf_mm *mm = fault->mm;
+
     if (fault->attempt == SPF_ATTEMPT_SPECULATIVE)
         return SPF_ABORT_PAGER_FAILED;
     if (poison(fault) == -EEXIST) {
         fault->outcome = SPF_OUTCOME_PRESENT;
         return SPF__DONE;
     }
+    spf__pagebits_mark(&mm->failed, 0, spf__page_of(mm, fault->addr), 1);
+    atomic_store_explicit(&mm->any_failed, true, memory_order_relaxed);
     return failed(fault, fault->answer.error);
 }
 

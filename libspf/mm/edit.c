@@ -236,6 +236,8 @@ int spf__edit_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, enum
         return 0;
     if (!edit->single)
         spf__window_drain(mm, edit->slot, start, end);
+    if (pages == SPF__PAGES_ZAP && atomic_load_explicit(&mm->any_failed, memory_order_relaxed))
+        spf__pagebits_clear(&mm->failed, spf__page_of(mm, start), (end - start) >> mm->page_shift);
     if (mm->mmu_ops.touched && !mm->mmu_ops.touched(mm->mmu, start, end - start)) {
         if (pages == SPF__PAGES_ZAP)
             spf__count(edit->slot, SPF__C_ZAPS_SKIPPED);

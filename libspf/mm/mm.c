@@ -51,9 +51,23 @@ static size_t around_max(const struct spf_mm_attr *attr)
     return attr->around == SPF_AROUND_AUTO ? SPF_AROUND_MAX : attr->around;
 }
 
+/* One bitmap, shared by all: a failure may cost something. */
+static int failed_init(struct spf_mm *mm)
+{
+    int err = spf__pagebits_init(&mm->failed, (mm->end - mm->base) >> mm->page_shift, 1);
+
+    if (err)
+        return err;
+    err = spf__pagebits_attach(&mm->failed, 0);
+    if (err)
+        spf__pagebits_fini(&mm->failed);
+    return err;
+}
+
 int spf__mm_new(const struct spf__mm_parts *parts, struct spf_mm **out)
 {
     struct spf_mm *mm = aligned_alloc(128, sizeof(*mm));
+    int err;
 
     if (!mm)
         return -ENOMEM;
@@ -72,7 +86,13 @@ int spf__mm_new(const struct spf__mm_parts *parts, struct spf_mm **out)
     mm->mmu_ops = *parts->mmu_ops;
     mm->mmu = parts->mmu;
     mm->seq = 2;
+    atomic_init(&mm->any_failed, false);
     atomic_init(&mm->mode, mm->may_single ? SPF_MODE_SINGLE : SPF_MODE_MULTI);
+    err = failed_init(mm);
+    if (err) {
+        free(mm);
+        return err;
+    }
     *out = mm;
     return 0;
 }
@@ -80,6 +100,7 @@ int spf__mm_new(const struct spf__mm_parts *parts, struct spf_mm **out)
 void spf__mm_free(struct spf_mm *mm)
 {
     spf__slots_free(mm);
+    spf__pagebits_fini(&mm->failed);
     spf__spares_empty(&mm->spares);
     free(mm);
 }

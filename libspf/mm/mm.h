@@ -10,6 +10,7 @@
 #include <spf/mm.h>
 
 #include "libspf/base/lock.h"
+#include "libspf/base/pagebits.h"
 #include "libspf/base/rwlock.h"
 #include "libspf/mm/slot.h"
 #include "libspf/vma/tree.h"
@@ -47,8 +48,12 @@ struct spf_mm {
     /* ---- read by every operation, written when threads come and go */
     _Alignas(128) _Atomic uint32_t mode; /* enum spf_mode */
     _Atomic bool dead;                   /* inherited through fork */
+    _Atomic bool any_failed;             /* a page's pager has failed: look at `failed` */
     _Atomic uint32_t nslots;
     _Atomic(struct spf__slot *) chunks[SPF__CHUNKS];
+
+    /* ---- pages whose pager has failed: they stay so until they are zapped */
+    struct spf__pagebits failed;
 
     /* ---- registration */
     _Alignas(128) struct spf__lock registry; /* outermost lock */
@@ -99,6 +104,13 @@ bool spf__range_ok(const struct spf_mm *mm, uintptr_t addr, size_t len);
  * hardware page tables what can be written can be read: so *prot says then.
  */
 int spf__prot_check(const struct spf_mm *mm, uint32_t *prot);
+
+/* Has the page's pager failed since the page was zapped last? */
+static inline bool spf__page_failed(struct spf_mm *mm, uintptr_t addr)
+{
+    return atomic_load_explicit(&mm->any_failed, memory_order_relaxed) &&
+           spf__pagebits_has(&mm->failed, spf__page_of(mm, addr));
+}
 
 /* What an mm is made of; space.c puts it together. */
 struct spf__mm_parts {

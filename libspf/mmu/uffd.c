@@ -16,9 +16,9 @@
  */
 #include "libspf/mmu/uffd.h"
 
+#include "libspf/base/pagebits.h"
 #include "libspf/base/sys.h"
 #include "libspf/mmu/probe.h"
-#include "libspf/mmu/touched.h"
 #include "libspf/mmu/uffd_abi.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ struct spf__uffd {
     size_t len;
     size_t page;
     unsigned page_shift;
-    struct spf__touched touched;
+    struct spf__pagebits touched;
 };
 
 static size_t page_of(const struct spf__uffd *uffd, uintptr_t addr)
@@ -57,7 +57,7 @@ static int uffd_attach(void *mmu, unsigned slot)
 {
     struct spf__uffd *uffd = mmu;
 
-    return spf__touched_attach(&uffd->touched, slot);
+    return spf__pagebits_attach(&uffd->touched, slot);
 }
 
 /* One UFFDIO_COPY: pages put in by it, even on an error. */
@@ -84,7 +84,7 @@ static int uffd_install(void *mmu, unsigned slot, struct spf_install *run)
     run->installed = 0;
     run->present = 0;
     run->calls = 0;
-    spf__touched_mark(&uffd->touched, slot, page_of(uffd, run->addr), run->npages);
+    spf__pagebits_mark(&uffd->touched, slot, page_of(uffd, run->addr), run->npages);
     while (run->installed + run->present < run->npages) {
         size_t got = copy(uffd, run, &err);
 
@@ -120,7 +120,7 @@ static int uffd_poison(void *mmu, unsigned slot, uintptr_t addr)
     struct spf__uffd *uffd = mmu;
     struct spf__uffdio_poison arg = {.range = {.start = addr, .len = uffd->page}};
 
-    spf__touched_mark(&uffd->touched, slot, page_of(uffd, addr), 1);
+    spf__pagebits_mark(&uffd->touched, slot, page_of(uffd, addr), 1);
     return spf__sys_ioctl(uffd->fd, SPF__UFFDIO_POISON, &arg);
 }
 
@@ -140,7 +140,7 @@ static bool narrow(struct spf__uffd *uffd, uintptr_t *addr, size_t *len)
     size_t page = page_of(uffd, *addr);
     size_t npages = *len >> uffd->page_shift;
 
-    if (!spf__touched_hull(&uffd->touched, &page, &npages))
+    if (!spf__pagebits_hull(&uffd->touched, &page, &npages))
         return false;
     *addr = uffd->base + (page << uffd->page_shift);
     *len = npages << uffd->page_shift;
@@ -180,7 +180,7 @@ static int uffd_zap(void *mmu, uintptr_t addr, size_t len)
     if (err == -EINVAL)
         err = spf__sys_madvise(addr, len, MADV_DONTNEED_LOCKED);
     if (!err)
-        spf__touched_clear(&uffd->touched, page_of(uffd, addr), len >> uffd->page_shift);
+        spf__pagebits_clear(&uffd->touched, page_of(uffd, addr), len >> uffd->page_shift);
     return err;
 }
 
@@ -267,7 +267,7 @@ int spf__uffd_new(size_t len, bool sigbus, unsigned nslots, struct spf__uffd **o
     if (!err)
         err = register_arena(uffd);
     if (!err)
-        err = spf__touched_init(&uffd->touched, len >> uffd->page_shift, nslots);
+        err = spf__pagebits_init(&uffd->touched, len >> uffd->page_shift, nslots);
     if (err) {
         spf__uffd_free(uffd);
         return err;
@@ -284,7 +284,7 @@ void spf__uffd_free(struct spf__uffd *uffd)
     if (uffd->fd >= 0)
         spf__sys_close(uffd->fd);
     if (uffd->touched.bitmap)
-        spf__touched_fini(&uffd->touched);
+        spf__pagebits_fini(&uffd->touched);
     free(uffd);
 }
 

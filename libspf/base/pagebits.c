@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Touched pages.  See touched.h.
+ * A bit a page.  See pagebits.h.
  *
  * Who writes: a page's bit is set by the slot's owner and cleared by a writer
  * that has excluded installs of that page; since a word holds 64 pages, both by
@@ -10,7 +10,7 @@
  * No ordering is needed here: a mark is made inside a window (or under the lock,
  * or in a bypass), and whoever looks has waited for that window to close.
  */
-#include "libspf/mmu/touched.h"
+#include "libspf/base/pagebits.h"
 
 #include "libspf/base/sys.h"
 
@@ -24,17 +24,17 @@ static size_t words(size_t bits)
 }
 
 /* The page bits, then the summary. */
-static size_t bitmap_len(const struct spf__touched *t)
+static size_t bitmap_len(const struct spf__pagebits *t)
 {
     return (words(t->npages) + words(words(t->npages))) * sizeof(uint64_t);
 }
 
-static size_t table_len(const struct spf__touched *t)
+static size_t table_len(const struct spf__pagebits *t)
 {
     return t->nslots * sizeof(t->bitmap[0]);
 }
 
-int spf__touched_init(struct spf__touched *t, size_t npages, unsigned nslots)
+int spf__pagebits_init(struct spf__pagebits *t, size_t npages, unsigned nslots)
 {
     void *table;
     int err;
@@ -47,12 +47,12 @@ int spf__touched_init(struct spf__touched *t, size_t npages, unsigned nslots)
     return err;
 }
 
-static _Atomic uint64_t *bitmap_of(struct spf__touched *t, unsigned slot)
+static _Atomic uint64_t *bitmap_of(struct spf__pagebits *t, unsigned slot)
 {
     return atomic_load_explicit(&t->bitmap[slot], memory_order_relaxed);
 }
 
-void spf__touched_fini(struct spf__touched *t)
+void spf__pagebits_fini(struct spf__pagebits *t)
 {
     for (unsigned i = 0; i < atomic_load_explicit(&t->used, memory_order_relaxed); i++)
         if (bitmap_of(t, i))
@@ -61,7 +61,7 @@ void spf__touched_fini(struct spf__touched *t)
 }
 
 /* Called under the registration lock, so one at a time. */
-int spf__touched_attach(struct spf__touched *t, unsigned slot)
+int spf__pagebits_attach(struct spf__pagebits *t, unsigned slot)
 {
     void *bits;
     int err;
@@ -93,7 +93,7 @@ static void set_bits(_Atomic uint64_t *word, uint64_t mask)
         atomic_fetch_or_explicit(word, mask, memory_order_relaxed);
 }
 
-void spf__touched_mark(struct spf__touched *t, unsigned slot, size_t page, size_t npages)
+void spf__pagebits_mark(struct spf__pagebits *t, unsigned slot, size_t page, size_t npages)
 {
     _Atomic uint64_t *bits = bitmap_of(t, slot);
     _Atomic uint64_t *summary = bits + words(t->npages);
@@ -107,8 +107,8 @@ void spf__touched_mark(struct spf__touched *t, unsigned slot, size_t page, size_
     }
 }
 
-/* The pages of one word that any slot may have put in. */
-static uint64_t word_of_all(struct spf__touched *t, size_t word)
+/* One word of all bitmaps together. */
+static uint64_t word_of_all(struct spf__pagebits *t, size_t word)
 {
     unsigned used = atomic_load_explicit(&t->used, memory_order_relaxed);
     uint64_t all = 0;
@@ -120,7 +120,7 @@ static uint64_t word_of_all(struct spf__touched *t, size_t word)
 }
 
 /* The next word at or after `word`, below `end`, whose summary bit is set. */
-static size_t next_word(struct spf__touched *t, size_t word, size_t end)
+static size_t next_word(struct spf__pagebits *t, size_t word, size_t end)
 {
     size_t base = words(t->npages);
 
@@ -136,7 +136,12 @@ static size_t next_word(struct spf__touched *t, size_t word, size_t end)
     return end;
 }
 
-bool spf__touched_hull(struct spf__touched *t, size_t *page, size_t *npages)
+bool spf__pagebits_has(struct spf__pagebits *t, size_t page)
+{
+    return word_of_all(t, page / WORD) >> page % WORD & 1;
+}
+
+bool spf__pagebits_hull(struct spf__pagebits *t, size_t *page, size_t *npages)
 {
     size_t from = *page, to = *page + *npages;
     size_t first = SIZE_MAX, last = 0;
@@ -163,8 +168,8 @@ bool spf__touched_hull(struct spf__touched *t, size_t *page, size_t *npages)
     return true;
 }
 
-/* Only where the slot has touched anything: the rest is not even backed. */
-static void clear_slot(struct spf__touched *t, _Atomic uint64_t *bits, size_t page, size_t npages)
+/* Only where the slot has marked anything: the rest is not even backed. */
+static void clear_slot(struct spf__pagebits *t, _Atomic uint64_t *bits, size_t page, size_t npages)
 {
     _Atomic uint64_t *summary = bits + words(t->npages);
     size_t n;
@@ -180,7 +185,7 @@ static void clear_slot(struct spf__touched *t, _Atomic uint64_t *bits, size_t pa
     }
 }
 
-void spf__touched_clear(struct spf__touched *t, size_t page, size_t npages)
+void spf__pagebits_clear(struct spf__pagebits *t, size_t page, size_t npages)
 {
     unsigned used = atomic_load_explicit(&t->used, memory_order_relaxed);
 
