@@ -97,9 +97,15 @@ static int parts_user(const struct spf_mm_attr *attr, struct spf__mm_parts *part
     return arena_len(attr, attr->mmu_page, &parts->len);
 }
 
+static enum spf__uffd_kind kind_of(const struct spf_mm_attr *attr)
+{
+    if (attr->delivery == SPF_DELIVERY_INLINE)
+        return SPF__UFFD_SIGBUS;
+    return attr->spin_ns ? SPF__UFFD_NONBLOCK : SPF__UFFD_READ;
+}
+
 static int parts_real(const struct spf_mm_attr *attr, struct spf__mm_parts *parts)
 {
-    bool sigbus = attr->delivery == SPF_DELIVERY_INLINE;
     struct spf__uffd *uffd;
     int err;
 
@@ -107,7 +113,7 @@ static int parts_real(const struct spf_mm_attr *attr, struct spf__mm_parts *part
     parts->page_size = spf__sys_page_size();
     err = arena_len(attr, parts->page_size, &parts->len);
     if (!err)
-        err = spf__uffd_new(parts->len, sigbus, SPF_THREADS_MAX, &uffd);
+        err = spf__uffd_new(parts->len, kind_of(attr), SPF_THREADS_MAX, &uffd);
     if (err)
         return err;
     parts->base = spf__uffd_base(uffd);
@@ -115,7 +121,7 @@ static int parts_real(const struct spf_mm_attr *attr, struct spf__mm_parts *part
     parts->mmu_ops = spf__uffd_ops(uffd);
     parts->mmu = uffd;
     parts->signals = true;
-    parts->needs_sigbus = sigbus;
+    parts->needs_sigbus = attr->delivery == SPF_DELIVERY_INLINE;
     parts->real = true;
     return 0;
 }
@@ -125,7 +131,7 @@ static int start_delivery(struct spf_mm *mm, const struct spf_mm_attr *attr)
     if (attr->delivery == SPF_DELIVERY_INLINE)
         spf__inline_start();
     if (attr->delivery == SPF_DELIVERY_POOL)
-        return spf__pool_start(mm, spf__uffd_fd(mm->mmu), attr->workers, attr->spin_ns);
+        return spf__pool_start(mm, mm->mmu, attr->workers, attr->spin_ns);
     return 0;
 }
 

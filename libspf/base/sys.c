@@ -17,7 +17,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -136,27 +135,11 @@ int spf__sys_file_kind(int fd, struct spf__file_kind *out)
     return S_ISBLK(st.st_mode) ? device_len(fd, &out->len) : 0;
 }
 
-int spf__sys_eventfd(void)
+void spf__sys_poll(int fd)
 {
-    return (int)SYS(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-}
+    struct pollfd one = {.fd = fd, .events = POLLIN};
 
-int spf__sys_eventfd_set(int fd)
-{
-    uint64_t one = 1;
-    long n = SYS(write(fd, &one, sizeof(one)));
-
-    return n < 0 ? (int)n : 0;
-}
-
-int spf__sys_poll2(int fd0, int fd1)
-{
-    struct pollfd fds[2] = {{.fd = fd0, .events = POLLIN}, {.fd = fd1, .events = POLLIN}};
-    int n = (int)SYS(poll(fds, 2, -1));
-
-    if (n < 0)
-        return n;
-    return (fds[0].revents ? 1 : 0) | (fds[1].revents ? 2 : 0);
+    (void)SYS(poll(&one, 1, -1));
 }
 
 int spf__sys_userfaultfd(int flags)

@@ -34,10 +34,8 @@ struct spf__file_kind {
 };
 int spf__sys_file_kind(int fd, struct spf__file_kind *out);
 
-int spf__sys_eventfd(void);
-int spf__sys_eventfd_set(int fd);
-/* Wait until one of two descriptors is readable: bit 0, bit 1 of the result. */
-int spf__sys_poll2(int fd0, int fd1);
+/* Sleep until the descriptor is readable. */
+void spf__sys_poll(int fd);
 
 int spf__sys_userfaultfd(int flags);
 

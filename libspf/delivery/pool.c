@@ -3,15 +3,20 @@
  * Pool delivery.
  *
  * Each worker reads one fault at a time, so that a slow pager keeps no other
- * fault waiting behind it, and resolves it by itself.  A worker that finds
- * nothing to read spins for as long as it was told, then sleeps in poll on the
- * userfaultfd and on an eventfd that says stop; that eventfd is never read, so
- * one write wakes them all.
+ * fault waiting behind it, and resolves it by itself.  A worker sleeps in the
+ * read: that is a system call less than poll before it.  With spinning the
+ * descriptor does not block; the worker tries for as long as it was told, then
+ * sleeps in poll.
+ *
+ * Stopping: a read returns for a fault only, so a stop is a fault, on the bell
+ * (mmu/uffd.h), once for each worker.  Faults that were read are finished; those
+ * that were not stay in the descriptor.
  *
  * Workers block all signals: a signal handler of the program never runs in one.
  */
 #include "libspf/delivery/pool.h"
 
+#include "libspf/base/sigmask.h"
 #include "libspf/base/sys.h"
 #include "libspf/delivery/verdict.h"
 #include "libspf/fault/fault.h"
@@ -27,12 +32,13 @@
 
 struct pool {
     struct spf_mm *mm;
+    struct spf__uffd *uffd;
     int fd;
-    int stop_fd;
     uint64_t spin_ns;
-    _Atomic bool stop;
+    _Atomic uint32_t stops; /* workers that shall leave, and have not been told yet */
     unsigned nworkers;
     _Atomic uint32_t answered; /* workers that have registered, or failed to */
+    _Atomic uint32_t reading;  /* of these, that read: as many will be told to leave */
     _Atomic int error;         /* of one that failed */
     /* A thread's faults are read by any worker, so its stream is kept here. */
     struct {
@@ -114,37 +120,51 @@ static void serve(struct pool *pool, struct spf__slot *slot, const struct uffd_m
 
 /* ---- a worker */
 
-static bool stopped(struct pool *pool)
-{
-    return atomic_load_explicit(&pool->stop, memory_order_relaxed);
-}
-
-/* Read one message.  False: nothing there. */
 static bool take(struct pool *pool, struct uffd_msg *msg)
 {
     return spf__sys_read(pool->fd, msg, sizeof(*msg)) == (ssize_t)sizeof(*msg);
 }
 
-/* Spin, then sleep, until there is a message or the pool stops. */
-static bool wait_for(struct pool *pool, struct uffd_msg *msg)
+static void wait_for(struct pool *pool, struct uffd_msg *msg)
 {
     uint64_t until = pool->spin_ns ? spf__sys_now_ns() + pool->spin_ns : 0;
 
-    while (!stopped(pool)) {
-        if (take(pool, msg))
-            return true;
-        if (until && spf__sys_now_ns() < until)
+    while (!take(pool, msg)) {
+        if (!until)
+            continue; /* the read itself sleeps */
+        if (spf__sys_now_ns() < until)
             spf__cpu_relax();
         else
-            spf__sys_poll2(pool->fd, pool->stop_fd);
+            spf__sys_poll(pool->fd);
     }
-    return false;
+}
+
+/*
+ * Is it the bell, and is this worker the one that it rings for?  A thread that
+ * rings and is stopped meanwhile (by a debugger, say) may ring twice; the count
+ * says how many are meant.
+ */
+static bool told_to_leave(struct pool *pool, const struct uffd_msg *msg)
+{
+    uint32_t stops = 1;
+
+    if ((msg->arg.pagefault.address & ~(spf__page_size(pool->mm) - 1)) !=
+        spf__uffd_bell(pool->uffd))
+        return false;
+    if (!atomic_compare_exchange_strong_explicit(&pool->stops, &stops, 0, memory_order_relaxed,
+                                                 memory_order_relaxed)) {
+        spf__uffd_answer(pool->uffd);
+        return false;
+    }
+    return true;
 }
 
 static void answer(struct pool *pool, int err)
 {
     if (err)
         atomic_store_explicit(&pool->error, err, memory_order_relaxed);
+    else
+        atomic_fetch_add_explicit(&pool->reading, 1, memory_order_relaxed);
     /* [O27.b] release: the error, and the registration, are before the count. */
     atomic_fetch_add_explicit(&pool->answered, 1, memory_order_release);
     spf__sys_futex_wake(&pool->answered, 1);
@@ -160,9 +180,10 @@ static void *worker(void *arg)
     answer(pool, err);
     if (err)
         return NULL;
-    while (wait_for(pool, &msg))
+    for (wait_for(pool, &msg); !told_to_leave(pool, &msg); wait_for(pool, &msg))
         serve(pool, slot, &msg);
     spf_thread_unregister(pool->mm);
+    spf__uffd_answer(pool->uffd);
     return NULL;
 }
 
@@ -195,7 +216,7 @@ static int wait_answers(struct pool *pool)
     return atomic_load_explicit(&pool->error, memory_order_relaxed);
 }
 
-int spf__pool_start(struct spf_mm *mm, int fd, unsigned nworkers, uint64_t spin_ns)
+int spf__pool_start(struct spf_mm *mm, struct spf__uffd *uffd, unsigned nworkers, uint64_t spin_ns)
 {
     struct pool *pool;
     int err = 0;
@@ -203,13 +224,7 @@ int spf__pool_start(struct spf_mm *mm, int fd, unsigned nworkers, uint64_t spin_
     pool = aligned_alloc(64, (sizeof(*pool) + nworkers * sizeof(pthread_t) + 63) / 64 * 64);
     if (!pool)
         return -ENOMEM;
-    *pool = (struct pool){.mm = mm, .fd = fd, .spin_ns = spin_ns};
-    pool->stop_fd = spf__sys_eventfd();
-    if (pool->stop_fd < 0) {
-        err = pool->stop_fd;
-        free(pool);
-        return err;
-    }
+    *pool = (struct pool){.mm = mm, .uffd = uffd, .fd = spf__uffd_fd(uffd), .spin_ns = spin_ns};
     mm->pool = pool;
     pool->nworkers = start_threads(pool, nworkers, &err);
     if (!err)
@@ -221,17 +236,28 @@ int spf__pool_start(struct spf_mm *mm, int fd, unsigned nworkers, uint64_t spin_
     return err;
 }
 
+/* One worker, whichever reads it, leaves. */
+static void stop_one(struct pool *pool)
+{
+    atomic_store_explicit(&pool->stops, 1, memory_order_relaxed);
+    spf__uffd_ring(pool->uffd);
+}
+
 void spf__pool_stop(struct spf_mm *mm)
 {
     struct pool *pool = mm->pool;
+    sigset_t old;
+    uint32_t reading;
 
     if (!pool)
         return;
-    atomic_store_explicit(&pool->stop, true, memory_order_relaxed);
-    spf__sys_eventfd_set(pool->stop_fd);
+    reading = atomic_load_explicit(&pool->reading, memory_order_relaxed);
+    spf__sigmask_block(&old);
+    for (uint32_t i = 0; i < reading; i++)
+        stop_one(pool);
+    spf__sigmask_restore(&old);
     for (unsigned i = 0; i < pool->nworkers; i++)
         pthread_join(pool->threads[i], NULL);
-    spf__sys_close(pool->stop_fd);
     free(pool);
     mm->pool = NULL;
 }

@@ -107,37 +107,39 @@ static int masked(uint64_t *hidden)
 
 /* ---- the gates */
 
-static int open_device(void)
+static int open_device(int flags)
 {
     int dev = spf__sys_open("/dev/userfaultfd", O_RDWR);
     int fd;
 
     if (dev < 0)
         return dev;
-    fd = spf__sys_ioctl(dev, SPF__USERFAULTFD_IOC_NEW, (void *)(uintptr_t)(O_CLOEXEC | O_NONBLOCK));
+    fd = spf__sys_ioctl(dev, SPF__USERFAULTFD_IOC_NEW, (void *)(uintptr_t)flags);
     spf__sys_close(dev);
     return fd;
 }
 
-static int open_gate(enum spf_gate gate)
+static int open_gate(enum spf_gate gate, bool nonblock)
 {
+    int flags = O_CLOEXEC | (nonblock ? O_NONBLOCK : 0);
+
     switch (gate) {
     case SPF_GATE_DEVICE:
-        return open_device();
+        return open_device(flags);
     case SPF_GATE_SYSCALL:
-        return spf__sys_userfaultfd(O_CLOEXEC | O_NONBLOCK);
+        return spf__sys_userfaultfd(flags);
     default:
-        return spf__sys_userfaultfd(O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY);
+        return spf__sys_userfaultfd(flags | UFFD_USER_MODE_ONLY);
     }
 }
 
-int spf__uffd_open(int *gate)
+int spf__uffd_open(bool nonblock, int *gate)
 {
     int fd = -ENOSYS;
     int first = 0;
 
     for (*gate = 0; *gate < SPF_GATE_COUNT; ++*gate) {
-        fd = open_gate((enum spf_gate) * gate);
+        fd = open_gate((enum spf_gate) * gate, nonblock);
         if (fd >= 0)
             return fd;
         /* A refusal says more than an absence. */
@@ -166,7 +168,7 @@ int spf__uffd_features(uint64_t *usable)
 
     if (err)
         return err;
-    fd = spf__uffd_open(&gate);
+    fd = spf__uffd_open(false, &gate);
     if (fd < 0)
         return fd;
     err = ask_features(fd, usable);
@@ -185,7 +187,7 @@ int spf_probe(struct spf_probe *probe, size_t size)
     if (masked(&hidden))
         return -EINVAL;
     for (int gate = 0; gate < SPF_GATE_COUNT; gate++) {
-        int fd = open_gate((enum spf_gate)gate);
+        int fd = open_gate((enum spf_gate)gate, false);
 
         p.error[gate] = fd < 0 ? fd : 0;
         if (fd >= 0 && p.gate < 0) {

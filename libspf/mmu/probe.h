@@ -5,8 +5,10 @@
 
 #include <spf/probe.h>
 
-/* A new descriptor past no handshake yet; *gate: the one that opened.  Or -errno. */
-int spf__uffd_open(int *gate);
+#include <stdbool.h>
+
+/* A new descriptor, before its handshake; *gate: the one that opened.  Or -errno. */
+int spf__uffd_open(bool nonblock, int *gate);
 
 /* Features of this kernel less the masked ones.  0 or -errno. */
 int spf__uffd_features(uint64_t *usable);

@@ -37,7 +37,7 @@
 struct spf__uffd {
     struct spf_mmu_ops ops;
     int fd;
-    bool sigbus;
+    enum spf__uffd_kind kind;
     uint64_t features;
     uintptr_t base;
     size_t len;
@@ -45,6 +45,12 @@ struct spf__uffd {
     unsigned page_shift;
     struct spf__pagebits touched;
 };
+
+/* The arena and the page behind it. */
+static size_t with_bell(const struct spf__uffd *uffd)
+{
+    return uffd->len + uffd->page;
+}
 
 static size_t page_of(const struct spf__uffd *uffd, uintptr_t addr)
 {
@@ -200,7 +206,8 @@ static const struct spf_mmu_ops all_ops = {
 
 static int handshake(struct spf__uffd *uffd)
 {
-    uint64_t need = SPF__FEATURE_WP | (uffd->sigbus ? SPF__FEATURE_SIGBUS : SPF__FEATURE_THREAD_ID);
+    uint64_t need = SPF__FEATURE_WP |
+                    (uffd->kind == SPF__UFFD_SIGBUS ? SPF__FEATURE_SIGBUS : SPF__FEATURE_THREAD_ID);
     uint64_t like = SPF__FEATURE_EXACT_ADDRESS | SPF__FEATURE_POISON;
     struct uffdio_api api = {.api = UFFD_API};
     int gate;
@@ -210,7 +217,7 @@ static int handshake(struct spf__uffd *uffd)
         return err;
     if ((uffd->features & need) != need)
         return -ENOTSUP;
-    uffd->fd = spf__uffd_open(&gate);
+    uffd->fd = spf__uffd_open(uffd->kind == SPF__UFFD_NONBLOCK, &gate);
     if (uffd->fd < 0)
         return uffd->fd;
     api.features = need | (uffd->features & like);
@@ -221,19 +228,19 @@ static int handshake(struct spf__uffd *uffd)
 static int reserve(struct spf__uffd *uffd)
 {
     void *addr;
-    int err = spf__sys_map(uffd->len, true, &addr);
+    int err = spf__sys_map(with_bell(uffd), true, &addr);
 
     if (err)
         return err;
     uffd->base = (uintptr_t)addr;
-    spf__sys_madvise(uffd->base, uffd->len, MADV_NOHUGEPAGE);
-    return spf__sys_madvise(uffd->base, uffd->len, MADV_DONTFORK);
+    spf__sys_madvise(uffd->base, with_bell(uffd), MADV_NOHUGEPAGE);
+    return spf__sys_madvise(uffd->base, with_bell(uffd), MADV_DONTFORK);
 }
 
 static int register_arena(struct spf__uffd *uffd)
 {
     struct uffdio_register arg = {
-        .range = {.start = uffd->base, .len = uffd->len},
+        .range = {.start = uffd->base, .len = with_bell(uffd)},
         .mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP,
     };
 
@@ -245,11 +252,11 @@ static void choose_ops(struct spf__uffd *uffd)
     uffd->ops = all_ops;
     if (!(uffd->features & SPF__FEATURE_POISON))
         uffd->ops.poison = NULL;
-    if (uffd->sigbus)
+    if (uffd->kind == SPF__UFFD_SIGBUS)
         uffd->ops.wake = NULL; /* nobody sleeps in a fault */
 }
 
-int spf__uffd_new(size_t len, bool sigbus, unsigned nslots, struct spf__uffd **out)
+int spf__uffd_new(size_t len, enum spf__uffd_kind kind, unsigned nslots, struct spf__uffd **out)
 {
     struct spf__uffd *uffd = calloc(1, sizeof(*uffd));
     int err;
@@ -257,7 +264,7 @@ int spf__uffd_new(size_t len, bool sigbus, unsigned nslots, struct spf__uffd **o
     if (!uffd)
         return -ENOMEM;
     uffd->fd = -1;
-    uffd->sigbus = sigbus;
+    uffd->kind = kind;
     uffd->len = len;
     uffd->page = spf__sys_page_size();
     uffd->page_shift = (unsigned)__builtin_ctzl(uffd->page);
@@ -280,7 +287,7 @@ int spf__uffd_new(size_t len, bool sigbus, unsigned nslots, struct spf__uffd **o
 void spf__uffd_free(struct spf__uffd *uffd)
 {
     if (uffd->base)
-        spf__sys_unmap((void *)uffd->base, uffd->len);
+        spf__sys_unmap((void *)uffd->base, with_bell(uffd));
     if (uffd->fd >= 0)
         spf__sys_close(uffd->fd);
     if (uffd->touched.bitmap)
@@ -301,6 +308,26 @@ int spf__uffd_fd(const struct spf__uffd *uffd)
 const struct spf_mmu_ops *spf__uffd_ops(const struct spf__uffd *uffd)
 {
     return &uffd->ops;
+}
+
+uintptr_t spf__uffd_bell(const struct spf__uffd *uffd)
+{
+    return uffd->base + uffd->len;
+}
+
+void spf__uffd_ring(struct spf__uffd *uffd)
+{
+    (void)*(const volatile char *)spf__uffd_bell(uffd);
+    spf__sys_madvise(spf__uffd_bell(uffd), uffd->page, MADV_DONTNEED);
+}
+
+void spf__uffd_answer(struct spf__uffd *uffd)
+{
+    struct uffdio_zeropage arg = {.range = {.start = spf__uffd_bell(uffd), .len = uffd->page}};
+
+    /* There already: then it was rung twice, by a thread that was interrupted. */
+    if (spf__sys_ioctl(uffd->fd, UFFDIO_ZEROPAGE, &arg) == -EEXIST)
+        uffd_wake(uffd, spf__uffd_bell(uffd), 1);
 }
 
 void spf__uffd_forked(struct spf__uffd *uffd)

@@ -9,11 +9,15 @@
 
 struct spf__uffd;
 
-/*
- * Reserve an arena of len bytes (whole pages) and register it.  sigbus: faults
- * are signals; else they are read from the descriptor.
- */
-int spf__uffd_new(size_t len, bool sigbus, unsigned nslots, struct spf__uffd **out);
+/* How faults arrive. */
+enum spf__uffd_kind {
+    SPF__UFFD_SIGBUS,  /* as signals */
+    SPF__UFFD_READ,    /* to be read from the descriptor; the read sleeps */
+    SPF__UFFD_NONBLOCK /* likewise, but it does not: poll does */
+};
+
+/* Reserve an arena of len bytes (whole pages) and register it. */
+int spf__uffd_new(size_t len, enum spf__uffd_kind kind, unsigned nslots, struct spf__uffd **out);
 /* Memory first, then the descriptor: a thread that sleeps in a fault gets SIGSEGV. */
 void spf__uffd_free(struct spf__uffd *uffd);
 
@@ -23,6 +27,16 @@ int spf__uffd_fd(const struct spf__uffd *uffd);
 #define SPF__UFFD_PROT (SPF_PROT_READ | SPF_PROT_WRITE)
 /* The table for this kernel: without what it lacks. */
 const struct spf_mmu_ops *spf__uffd_ops(const struct spf__uffd *uffd);
+
+/*
+ * The bell: a registered page outside of the arena.  A reader that sleeps in
+ * read(2) on the descriptor is woken by a fault and nothing else; so to tell it
+ * something one touches the bell (ring: sleeps until somebody answers), and the
+ * reader that gets that fault answers.
+ */
+uintptr_t spf__uffd_bell(const struct spf__uffd *uffd);
+void spf__uffd_ring(struct spf__uffd *uffd);
+void spf__uffd_answer(struct spf__uffd *uffd);
 
 /* In the child of a fork: the descriptor still names the parent's memory. */
 void spf__uffd_forked(struct spf__uffd *uffd);
