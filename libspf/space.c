@@ -206,7 +206,7 @@ int spf_mm_destroy(struct spf_mm *mm)
     if (atomic_load_explicit(&mm->dead, memory_order_relaxed))
         return -ESTALE;
     self = spf__thread_find(mm);
-    if (self && self->depth)
+    if (self && spf__slot_faulting(self))
         return -EBUSY;
     err = spf__mode_close(mm, self != NULL, spf__pool_workers(mm));
     if (err)

@@ -149,9 +149,10 @@ SPF_API int spf_mm_protect(struct spf_mm *mm, uintptr_t addr, size_t len, uint32
 SPF_API int spf_mm_discard(struct spf_mm *mm, uintptr_t addr, size_t len);
 
 /*
- * Wait until no fault uses the pager of a VMA that is gone, and each pager that
- * is mapped nowhere and was put has been released.  So after unmap and put it
- * tells that the pager's memory may go.  Waits as long as such a fetch runs.
+ * Wait until every fault that had begun has ended and is counted, and each pager
+ * that is mapped nowhere and was put has been released.  So after unmap and put
+ * it tells that the pager's memory may go.  (A thread that was served by a pool
+ * may run on before its fault is counted.)  Waits as long as such a fetch runs.
  * -EDEADLK: called from inside a pager.  Not from `release`.
  */
 SPF_API int spf_mm_quiesce(struct spf_mm *mm);

@@ -79,13 +79,13 @@ void spf__around_choose(struct spf__fault *fault)
         avoid_failed(fault);
 }
 
-void spf__around_learn(struct spf__fault *fault)
+void spf__around_learn(struct spf__fault *fault, size_t npages)
 {
     struct spf__stream *stream = fault->stream;
 
-    if (fault->mm->around != SPF_AROUND_AUTO || !stream || !fault->reached)
+    if (fault->mm->around != SPF_AROUND_AUTO || !stream)
         return;
-    atomic_store_explicit(&stream->next, spf__page_of(fault->mm, fault->run_start) + fault->reached,
+    atomic_store_explicit(&stream->next, spf__page_of(fault->mm, fault->run_start) + npages,
                           memory_order_relaxed);
     atomic_store_explicit(&stream->run, (uint32_t)fault->run_pages, memory_order_relaxed);
 }

@@ -62,16 +62,10 @@ static bool resolved(const struct spf__fault *fault)
     return fault->outcome == SPF_OUTCOME_INSTALLED || fault->outcome == SPF_OUTCOME_PRESENT;
 }
 
-int spf__fault_run(struct spf__fault *fault)
+static void resolve(struct spf__fault *fault)
 {
-    struct spf__slot *slot = fault->slot;
     int why;
 
-    fault->level = slot->depth;
-    if (fault->level >= SPF__NEST)
-        return -ELOOP;
-    slot->depth = fault->level + 1;
-    fault->addr &= ~(spf__page_size(fault->mm) - 1);
     fault->attempt = first_attempt(fault->want);
     while ((why = spf__fault_attempt(fault)) != SPF__DONE) {
         if (prepare_retry(fault, (enum spf_abort)why))
@@ -81,10 +75,22 @@ int spf__fault_run(struct spf__fault *fault)
     }
     spf__ask_complete(fault, resolved(fault) ? fault->reached : 0);
     spf__answer_drop(fault);
-    spf__around_learn(fault);
     count_end(fault);
-    slot->depth = fault->level;
+}
+
+int spf__fault_run(struct spf__fault *fault)
+{
+    struct spf__slot *slot = fault->slot;
+
+    fault->level = atomic_load_explicit(&slot->depth, memory_order_relaxed);
+    if (fault->level >= SPF__NEST)
+        return -ELOOP;
+    atomic_store_explicit(&slot->depth, fault->level + 1, memory_order_relaxed);
+    fault->addr &= ~(spf__page_size(fault->mm) - 1);
+    resolve(fault);
     SPF_CHECK(!atomic_load_explicit(&slot->window, memory_order_relaxed) && !fault->locked);
+    /* [O28.b] release: whoever waits for the end of this fault sees it counted. */
+    atomic_store_explicit(&slot->depth, fault->level, memory_order_release);
     return 0;
 }
 

@@ -89,6 +89,10 @@ void spf__answer_drop(struct spf__fault *fault);
 
 /* Choose the run for this fault; in the guard, after find.  around.c */
 void spf__around_choose(struct spf__fault *fault);
-void spf__around_learn(struct spf__fault *fault);
+/*
+ * The stream will go on after npages of the run.  Told before the install, since
+ * that wakes the thread, whose next fault may be another worker's.
+ */
+void spf__around_learn(struct spf__fault *fault, size_t npages);
 
 #endif

@@ -218,6 +218,7 @@ static int fetch(struct spf__fault *fault)
     switch (spf__ask(fault)) {
     case SPF__ASK_SERVED:
         spf__count(fault->slot, SPF__C_SHARED_FETCHES);
+        spf__around_learn(fault, fault->reached);
         fault->outcome = SPF_OUTCOME_PRESENT;
         return SPF__DONE;
     case SPF__ASK_LOST:
@@ -307,6 +308,7 @@ static int install(struct spf__fault *fault)
 
     if (fault->answer.kind == SPF__ANSWER_ERROR)
         return fail_page(fault);
+    spf__around_learn(fault, run.npages);
     if (!open_window(fault, run.addr, run.npages))
         return SPF_ABORT_WINDOW;
     err = mm->mmu_ops.install(mm->mmu, fault->slot->index, &run);

@@ -26,7 +26,7 @@ int spf__edit_begin(struct spf__edit *edit, struct spf_mm *mm)
 
     if (err)
         return err;
-    if (edit->slot->depth)
+    if (spf__slot_faulting(edit->slot))
         return -EDEADLK;
     edit->mm = mm;
     spf__sigmask_block(&edit->signals);

@@ -94,7 +94,7 @@ int spf__slot_take(struct spf_mm *mm, struct spf__slot **out)
         err = mm->mmu_ops.attach(mm->mmu, slot->index);
     if (err)
         return err;
-    slot->depth = 0;
+    atomic_store_explicit(&slot->depth, 0, memory_order_relaxed);
     atomic_store_explicit(&slot->stream.next, UINT64_MAX, memory_order_relaxed);
     atomic_store_explicit(&slot->tid, spf__sys_tid(), memory_order_relaxed);
     slot_list(mm, slot);

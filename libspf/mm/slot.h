@@ -12,6 +12,7 @@
 #include <spf/stats.h>
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -55,13 +56,14 @@ struct spf__slot {
     _Atomic(struct spf_pager *) hazard[SPF__NEST];
     /* In the engine without synchronisation.  See mode.h. */
     _Atomic uint32_t inside;
+    /* Faults of this thread that are under way, one inside the other. */
+    _Atomic uint32_t depth;
 
     /* The registration lock: taken or free. */
     _Alignas(128) _Atomic pid_t tid; /* 0: free */
     struct spf_mm *mm;
     unsigned index;
     struct spf__slot *next; /* the owner's other slots; the owner's */
-    unsigned depth;         /* faults that are under way; the owner's */
     void *buf;              /* where pagers put pages, by depth; the owner's */
     struct spf__stream stream;
 
@@ -79,6 +81,12 @@ static inline void spf__count_n(struct spf__slot *slot, unsigned counter, uint64
 static inline void spf__count(struct spf__slot *slot, unsigned counter)
 {
     spf__count_n(slot, counter, 1);
+}
+
+/* The owner asks: is it in a fault, that is, inside a pager? */
+static inline bool spf__slot_faulting(const struct spf__slot *slot)
+{
+    return atomic_load_explicit(&slot->depth, memory_order_relaxed) != 0;
 }
 
 /* Number of slots in use at any time so far; slots 0..n-1 can be read. */

@@ -112,7 +112,7 @@ int spf_thread_unregister(struct spf_mm *mm)
         return -EINVAL;
     if (!slot)
         return -ENOENT;
-    if (slot->depth)
+    if (spf__slot_faulting(slot))
         return -EBUSY;
     spf__sigmask_block(&old);
     leave(slot);
