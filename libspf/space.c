@@ -62,7 +62,6 @@ static bool delivery_ok(const struct spf_mm_attr *a)
 static bool mmu_ok(const struct spf_mm_attr *a)
 {
     const struct spf_mmu_ops *ops = a->mmu_ops;
-    uintptr_t end;
 
     if (!ops)
         return true;
@@ -70,9 +69,7 @@ static bool mmu_ok(const struct spf_mm_attr *a)
         return false;
     if (a->mmu_page < PAGE_MIN || a->mmu_page > PAGE_MAX || (a->mmu_page & (a->mmu_page - 1)))
         return false;
-    if (((a->mmu_base | a->arena_len) & (a->mmu_page - 1)) || !a->mmu_prot)
-        return false;
-    return !__builtin_add_overflow(a->mmu_base, a->arena_len, &end);
+    return !(a->mmu_base & (a->mmu_page - 1)) && a->mmu_prot;
 }
 
 /* ---- making */
@@ -81,20 +78,25 @@ static bool mmu_ok(const struct spf_mm_attr *a)
 static int arena_len(const struct spf_mm_attr *attr, size_t page, size_t *len)
 {
     if (__builtin_add_overflow(attr->arena_len, page - 1, len))
-        return -EINVAL;
+        return -ENOMEM;
     *len &= ~(page - 1);
-    return *len / page >= (size_t)1 << 40 ? -EINVAL : 0;
+    return *len / page >= (size_t)1 << 40 ? -ENOMEM : 0;
 }
 
 static int parts_user(const struct spf_mm_attr *attr, struct spf__mm_parts *parts)
 {
+    int err = arena_len(attr, attr->mmu_page, &parts->len);
+    uintptr_t end;
+
+    if (!err && __builtin_add_overflow(attr->mmu_base, parts->len, &end))
+        err = -EINVAL;
     parts->attr = attr;
     parts->base = attr->mmu_base;
     parts->page_size = attr->mmu_page;
     parts->prot_mask = attr->mmu_prot;
     parts->mmu_ops = attr->mmu_ops;
     parts->mmu = attr->mmu;
-    return arena_len(attr, attr->mmu_page, &parts->len);
+    return err;
 }
 
 static enum spf__uffd_kind kind_of(const struct spf_mm_attr *attr)

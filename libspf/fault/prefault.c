@@ -14,10 +14,10 @@ static int prefault_run(struct spf_mm *mm, uintptr_t addr, size_t most, enum spf
 
     if (err)
         return err;
-    *npages = fault.reached;
     switch (fault.outcome) {
     case SPF_OUTCOME_INSTALLED:
     case SPF_OUTCOME_PRESENT:
+        *npages = fault.reached;
         return 0;
     case SPF_OUTCOME_NO_VMA:
     case SPF_OUTCOME_NO_ACCESS:
@@ -41,8 +41,9 @@ int spf_mm_prefault(struct spf_mm *mm, uintptr_t addr, size_t len, enum spf_acce
         size_t npages = 0;
 
         err = prefault_run(mm, addr + have, (len - have) >> mm->page_shift, access, &npages);
-        if (!err)
-            have += npages << mm->page_shift;
+        /* Another thread's fetch may have served more than we asked for. */
+        have += npages << mm->page_shift;
+        have = have < len ? have : len;
     }
     if (done)
         *done = have;

@@ -3,9 +3,9 @@
  * Free-range search: each entry knows the longest hole below it, so a subtree
  * without a hole that is long enough is never entered.
  *
- * With an alignment beyond a page, a hole of len bytes may not fit while one of
- * len + align - 1 always does.  First the sure holes are asked for, which is
- * O(log n); only if there is none, every hole of len bytes is tried.
+ * That is O(log n) for the alignment of a page, where every hole that is long
+ * enough fits.  With a larger one a hole may be long enough and yet not fit; it
+ * is passed over, so the answer is still the lowest place there is.
  */
 #include "libspf/vma/tree.h"
 
@@ -14,7 +14,6 @@ struct search {
     uintptr_t max;
     size_t len;
     size_t align;
-    size_t want; /* holes shorter than this are not looked at */
 };
 
 /* Does the hole [from, to) do? */
@@ -26,7 +25,7 @@ static bool hole_fits(const struct search *s, uintptr_t from, uintptr_t to, uint
         from = s->min;
     if (to > s->max)
         to = s->max;
-    if (from >= to || to - from < s->want)
+    if (from >= to || to - from < s->len)
         return false;
     at = (from + s->align - 1) & ~(s->align - 1);
     if (at < from || at > to || to - at < s->len)
@@ -41,28 +40,20 @@ static bool search_node(const struct search *s, const struct spf__node *node, ui
     for (int i = 0; i < node->n; i++) {
         if (i && hole_fits(s, node->hi[i - 1], node->lo[i], out))
             return true;
-        if (node->level && node->gap[i] >= s->want && node->hi[i] > s->min &&
+        if (node->level && node->gap[i] >= s->len && node->hi[i] > s->min &&
             search_node(s, node->ptr[i], out))
             return true;
     }
     return false;
 }
 
-static bool search_all(const struct search *s, const struct spf__node *root, uintptr_t *out)
-{
-    if (!root)
-        return hole_fits(s, s->min, s->max, out);
-    return hole_fits(s, s->min, root->lo[0], out) || search_node(s, root, out) ||
-           hole_fits(s, root->hi[root->n - 1], s->max, out);
-}
-
 bool spf__tree_gap(const struct spf__node *root, uintptr_t min, uintptr_t max, size_t len,
                    size_t align, uintptr_t *out)
 {
-    struct search s = {.min = min, .max = max, .len = len, .align = align, .want = len};
+    struct search s = {.min = min, .max = max, .len = len, .align = align};
 
-    if (!__builtin_add_overflow(len, align - 1, &s.want) && search_all(&s, root, out))
-        return true;
-    s.want = len;
-    return search_all(&s, root, out);
+    if (!root)
+        return hole_fits(&s, min, max, out);
+    return hole_fits(&s, min, root->lo[0], out) || search_node(&s, root, out) ||
+           hole_fits(&s, root->hi[root->n - 1], max, out);
 }
