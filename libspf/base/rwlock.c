@@ -59,10 +59,11 @@ static uint32_t take_turn(struct spf__rwlock *lock)
 {
     uint32_t ticket = atomic_fetch_add_explicit(&lock->win, 1, memory_order_relaxed);
     unsigned spins = 0;
-    uint32_t now;
 
     /* [O6.a] acquire: sees what the writer before wrote; partner: wout in write_done. */
-    while ((now = atomic_load_explicit(&lock->wout, memory_order_acquire)) != ticket) {
+    while (atomic_load_explicit(&lock->wout, memory_order_acquire) != ticket) {
+        uint32_t now;
+
         if (spins++ < SPINS) {
             spf__cpu_relax();
             continue;

@@ -6,6 +6,7 @@
  * short read tells exactly which bytes are missing, and the pages that an
  * install copies from are resident.
  */
+#include "libspf/base/check.h"
 #include "libspf/base/sys.h"
 #include "libspf/pager/pager.h"
 
@@ -46,6 +47,7 @@ static long file_fetch(void *priv, const struct spf_fetch *fetch, const void **p
     size_t page = fetch->page_size;
     ssize_t have;
 
+    SPF_INVARIANT(page);
     if (fetch->offset >= file->len)
         return -ENXIO;
     if (len > file->len - fetch->offset)
