@@ -10,7 +10,9 @@
 #include "libspf/fork.h"
 
 #include "libspf/base/rcu.h"
+#include "libspf/delivery/inline.h"
 #include "libspf/delivery/region.h"
+#include "libspf/mm/thread.h"
 #include "libspf/mmu/uffd.h"
 
 #include <pthread.h>
@@ -21,12 +23,14 @@ static int once_err;
 static void before(void)
 {
     spf__region_freeze();
+    spf__inline_freeze();
     spf__rcu_before_fork();
 }
 
 static void after_in_parent(void)
 {
     spf__rcu_after_fork_parent();
+    spf__inline_thaw();
     spf__region_thaw();
 }
 
@@ -41,6 +45,8 @@ static void after_in_child(void)
 {
     spf__rcu_after_fork_child();
     spf__region_each(mark_dead);
+    spf__thread_forked();
+    spf__inline_thaw();
     spf__region_thaw();
 }
 

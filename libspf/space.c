@@ -42,7 +42,7 @@ void spf_mm_attr_init(struct spf_mm_attr *attr)
 
 static bool common_ok(const struct spf_mm_attr *a)
 {
-    if (a->size != sizeof(*a) || !a->arena_len || (a->flags & ~SPF_MM_MULTI))
+    if (!a->arena_len || (a->flags & ~SPF_MM_MULTI))
         return false;
     if (a->attempt != SPF_ATTEMPT_AUTO && a->attempt != SPF_ATTEMPT_SPECULATIVE &&
         a->attempt != SPF_ATTEMPT_LOCKED)
@@ -167,6 +167,8 @@ int spf_mm_create(const struct spf_mm_attr *attr, struct spf_mm **out)
     struct spf_mm_attr own;
     int err;
 
+    if (attr && attr->size != sizeof(own))
+        return -EINVAL;
     spf_mm_attr_init(&own);
     if (attr)
         own = *attr;
@@ -214,6 +216,9 @@ int spf_mm_destroy(struct spf_mm *mm)
     if (err)
         return err;
     spf__pool_stop(mm);
+    /* Memory first: from here on an access is a SIGSEGV of the kernel's own. */
+    if (mm->real)
+        spf__uffd_unmap(mm->mmu);
     if (mm->needs_sigbus)
         spf__inline_stop();
     spf__region_remove(mm);

@@ -55,7 +55,7 @@ enum spf_abort {
     SPF_ABORT_COUNT,
 };
 
-/* The access was to a page that is present but write-protected. */
+/* The access, a write, was to a page that is present but write-protected. */
 #define SPF_FAULT_WRITE_PROTECTED 0x1u
 /* The access was made by the program itself, not on its behalf; counted apart. */
 #define SPF_FAULT_USER 0x2u

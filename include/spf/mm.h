@@ -31,7 +31,8 @@ enum spf_delivery {
     SPF_DELIVERY_INLINE = 0,
     /*
      * Worker threads read the userfaultfd; threads that touch a page sleep
-     * meanwhile.  System calls into missing memory work.
+     * meanwhile.  System calls into missing memory work, unless userfaultfd is to
+     * be had for user-mode faults only (SPF_GATE_USER_ONLY): then as with INLINE.
      */
     SPF_DELIVERY_POOL = 1,
     /* Neither: spf_mm_fault and spf_mm_prefault only (needs mmu_ops). */
@@ -102,7 +103,7 @@ SPF_API size_t spf_mm_page_size(const struct spf_mm *mm);
  */
 SPF_API int spf_thread_register(struct spf_mm *mm);
 
-/* Leave.  0; -ENOENT: was not registered; -EBUSY: called from inside a pager. */
+/* Leave.  0; -ENOENT: was not registered; -EBUSY: called from inside a pager; -ESTALE. */
 SPF_API int spf_thread_unregister(struct spf_mm *mm);
 
 /* spf_mm_map flags.  Neither: *addr is ignored, the lowest range that fits is taken. */

@@ -66,6 +66,13 @@ struct spf_mmu_ops {
     /* Optional: an access to this absent page shall end as SIGBUS until it is zapped. */
     int (*poison)(void *mmu, unsigned slot, uintptr_t addr);
 
+    /*
+     * Optional: accesses to this page that `prot` does not allow shall fail at
+     * once, without a fault that anybody has to answer; lifted by the next zap or
+     * protect of the page.
+     */
+    int (*deny)(void *mmu, uintptr_t addr, uint32_t prot);
+
     /* Optional: threads that sleep in a fault on the range shall run on. */
     int (*wake)(void *mmu, uintptr_t addr, size_t npages);
 

@@ -6,8 +6,8 @@
  * makes page faults in that VMA fetch from it.  Pagers are counted: the creator
  * holds one reference, each VMA that maps it another.  The last one gone, and
  * no fault using it any more, `release` runs: never in a fault, always in a
- * thread that is in spf_mm_map, _unmap, _protect, _quiesce, _destroy,
- * spf_thread_unregister or spf_pager_put.
+ * thread that is in spf_mm_map, _unmap, _protect, _discard, _quiesce, _destroy or
+ * spf_pager_put.  Cancellation is off in it.
  */
 #ifndef SPF_PAGER_H
 #define SPF_PAGER_H

@@ -62,6 +62,29 @@ int spf__sys_map(size_t len, bool writable, void **out)
     return err;
 }
 
+int spf__sys_reserve(size_t len, void **out)
+{
+    int saved = errno;
+    void *addr = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    int err = addr == MAP_FAILED ? -errno : 0;
+
+    errno = saved;
+    if (err)
+        return err;
+    (void)SYS(munlock(addr, len));
+    err = spf__sys_mprotect((uintptr_t)addr, len, PROT_READ | PROT_WRITE);
+    if (err)
+        spf__sys_unmap(addr, len);
+    else
+        *out = addr;
+    return err;
+}
+
+int spf__sys_mprotect(uintptr_t addr, size_t len, int prot)
+{
+    return (int)SYS(mprotect((void *)addr, len, prot));
+}
+
 void spf__sys_unmap(void *addr, size_t len)
 {
     (void)SYS(munmap(addr, len));
@@ -189,11 +212,6 @@ int spf__sys_queue_signal(pid_t tid, siginfo_t *info)
     return (int)SYS(syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, info->si_signo, info));
 }
 
-void spf__sys_kill_thread(pid_t tid, int signo)
-{
-    (void)SYS(syscall(SYS_tkill, tid, signo));
-}
-
 void spf__sys_die_of(siginfo_t *info)
 {
     struct sigaction dfl = {.sa_handler = SIG_DFL};
@@ -207,20 +225,45 @@ void spf__sys_die_of(siginfo_t *info)
     (void)SYS(pthread_sigmask(SIG_UNBLOCK, &only, NULL));
 }
 
-/* "/proc/self/task/TID/status" without stdio. */
-static void status_path(char *path, pid_t tid)
+/* Read /proc/self/task/TID/NAME, without stdio, as a string.  Its length or -errno. */
+static ssize_t read_task_file(pid_t tid, const char *name, char *text, size_t room)
 {
+    char path[64];
     char digits[16];
+    char *at = stpcpy(path, "/proc/self/task/");
     int n = 0;
+    ssize_t len;
+    int fd;
 
-    path = stpcpy(path, "/proc/self/task/");
     do {
         digits[n++] = (char)('0' + tid % 10);
         tid /= 10;
     } while (tid);
     while (n)
-        *path++ = digits[--n];
-    strcpy(path, "/status");
+        *at++ = digits[--n];
+    *at++ = '/';
+    strcpy(at, name);
+    fd = spf__sys_open(path, O_RDONLY);
+    if (fd < 0)
+        return fd;
+    len = spf__sys_read(fd, text, room - 1);
+    spf__sys_close(fd);
+    text[len > 0 ? len : 0] = '\0';
+    return len;
+}
+
+enum spf__where spf__sys_thread_where(pid_t tid)
+{
+    char text[128];
+
+    if (!spf__sys_thread_alive(tid))
+        return SPF__WHERE_ELSEWHERE;
+    /* "running", or the system call's number, or -1 where it sleeps outside of any. */
+    if (read_task_file(tid, "syscall", text, sizeof(text)) <= 0)
+        return SPF__WHERE_FAULT;
+    if (text[0] == 'r')
+        return SPF__WHERE_RUNNING;
+    return text[0] == '-' ? SPF__WHERE_FAULT : SPF__WHERE_SYSCALL;
 }
 
 /* Bit signo - 1 of the hexadecimal mask that follows `name` in the text. */
@@ -233,20 +276,10 @@ static bool mask_has(const char *text, const char *name, int signo)
 
 bool spf__sys_signal_shut(pid_t tid, int signo)
 {
-    char path[64];
     char text[4096];
-    int fd;
-    ssize_t len;
 
-    status_path(path, tid);
-    fd = spf__sys_open(path, O_RDONLY);
-    if (fd < 0)
+    if (read_task_file(tid, "status", text, sizeof(text)) <= 0)
         return false;
-    len = spf__sys_read(fd, text, sizeof(text) - 1);
-    spf__sys_close(fd);
-    if (len <= 0)
-        return false;
-    text[len] = '\0';
     return mask_has(text, "SigBlk:", signo) || mask_has(text, "SigIgn:", signo);
 }
 

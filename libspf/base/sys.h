@@ -16,7 +16,13 @@
 
 /* Anonymous zeroed memory, no swap reserved; writable or (zeros for ever) not. */
 int spf__sys_map(size_t len, bool writable, void **out);
+/*
+ * Address space to be registered before anything is in it: also under
+ * mlockall(MCL_FUTURE), which fills a writable mapping at once.
+ */
+int spf__sys_reserve(size_t len, void **out);
 void spf__sys_unmap(void *addr, size_t len);
+int spf__sys_mprotect(uintptr_t addr, size_t len, int prot);
 int spf__sys_madvise(uintptr_t addr, size_t len, int advice);
 size_t spf__sys_page_size(void);
 
@@ -52,10 +58,16 @@ pid_t spf__sys_pid(void);
 bool spf__sys_thread_alive(pid_t tid);
 /* Queue a signal with this siginfo to a thread of this process. */
 int spf__sys_queue_signal(pid_t tid, siginfo_t *info);
-/* A plain signal to a thread of any process. */
-void spf__sys_kill_thread(pid_t tid, int signo);
 /* Put the signal back to its default action and queue it to this thread. */
 void spf__sys_die_of(siginfo_t *info);
+/* What a thread that was seen in a page fault is doing now. */
+enum spf__where {
+    SPF__WHERE_FAULT,    /* it sleeps in a fault of its own code (or there is no telling) */
+    SPF__WHERE_SYSCALL,  /* it sleeps in a system call: the fault may be the kernel's */
+    SPF__WHERE_RUNNING,  /* it has left that fault */
+    SPF__WHERE_ELSEWHERE /* it is no thread of this process */
+};
+enum spf__where spf__sys_thread_where(pid_t tid);
 /* Is the signal blocked or ignored in that thread of this process?  From /proc. */
 bool spf__sys_signal_shut(pid_t tid, int signo);
 

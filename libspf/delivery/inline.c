@@ -14,6 +14,7 @@
 #include "libspf/delivery/inline.h"
 
 #include "libspf/base/lock.h"
+#include "libspf/base/rcu.h"
 #include "libspf/base/sigmask.h"
 #include "libspf/delivery/region.h"
 #include "libspf/delivery/verdict.h"
@@ -66,19 +67,35 @@ static void refuse(int err, siginfo_t *info, ucontext_t *uc)
         spf__verdict_deliver(&earlier, info, uc);
 }
 
-static void serve(struct spf_mm *mm, siginfo_t *info, ucontext_t *uc)
+/*
+ * Whose address it is, with the calling thread registered there.  One read
+ * section over both: an mm is freed only after a grace period, and not while a
+ * thread is registered.  0: not ours.
+ */
+static int enter(uintptr_t addr, struct spf_mm **mm, struct spf__slot **slot)
+{
+    int err = 0;
+
+    spf__rcu_read_lock();
+    *mm = spf__region_find(addr);
+    if (*mm)
+        err = spf__thread_slot(*mm, slot);
+    spf__rcu_read_unlock();
+    return err;
+}
+
+static void serve(struct spf_mm *mm, struct spf__slot *slot, siginfo_t *info, ucontext_t *uc)
 {
     struct spf__fault fault = {.mm = mm,
+                               .slot = slot,
                                .addr = (uintptr_t)info->si_addr,
                                .want = mm->attempt,
+                               .stream = &slot->stream,
                                .signals = &uc->uc_sigmask};
-    int err = spf__thread_slot(mm, &fault.slot);
+    int err;
 
-    if (!err) {
-        read_context(&fault, uc);
-        fault.stream = &fault.slot->stream;
-        err = spf__fault_run(&fault);
-    }
+    read_context(&fault, uc);
+    err = spf__fault_run(&fault);
     if (err)
         refuse(err, info, uc);
     else
@@ -88,17 +105,31 @@ static void serve(struct spf_mm *mm, siginfo_t *info, ucontext_t *uc)
 static void on_sigbus(int signo, siginfo_t *info, void *context)
 {
     int saved = errno;
+    struct spf__slot *slot;
     struct spf_mm *mm = NULL;
+    int err = 0;
 
     (void)signo;
-    /* A poisoned page says BUS_MCEERR_AR: that access has failed already. */
+    /* A poisoned page may say BUS_MCEERR_AR: that access has failed already. */
     if (info->si_code == BUS_ADRERR)
-        mm = spf__region_find((uintptr_t)info->si_addr);
-    if (mm)
-        serve(mm, info, context);
+        err = enter((uintptr_t)info->si_addr, &mm, &slot);
+    if (err)
+        refuse(err, info, context);
+    else if (mm)
+        serve(mm, slot, info, context);
     else
         spf__verdict_deliver(&earlier, info, context);
     errno = saved;
+}
+
+void spf__inline_freeze(void)
+{
+    spf__lock_acquire(&lock);
+}
+
+void spf__inline_thaw(void)
+{
+    spf__lock_release(&lock);
 }
 
 void spf__inline_start(void)

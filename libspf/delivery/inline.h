@@ -7,4 +7,8 @@
 void spf__inline_start(void);
 void spf__inline_stop(void);
 
+/* Around fork: neither of them is under way. */
+void spf__inline_freeze(void);
+void spf__inline_thaw(void);
+
 #endif

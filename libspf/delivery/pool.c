@@ -12,7 +12,7 @@
  * (mmu/uffd.h), once for each worker.  Faults that were read are finished; those
  * that were not stay in the descriptor.
  *
- * Workers block all signals: a signal handler of the program never runs in one.
+ * Workers block all asynchronous signals: no handler of the program is sent there.
  */
 #include "libspf/delivery/pool.h"
 
@@ -35,6 +35,7 @@ struct pool {
     struct spf__uffd *uffd;
     int fd;
     uint64_t spin_ns;
+    _Atomic pid_t ringer;   /* the thread that stops the pool; 0: none */
     _Atomic uint32_t stops; /* workers that shall leave, and have not been told yet */
     unsigned nworkers;
     _Atomic uint32_t answered; /* workers that have registered, or failed to */
@@ -49,12 +50,8 @@ struct pool {
 
 /* ---- one fault */
 
-/*
- * The thread is not of this process (one that shares its memory), so no signal
- * with an address can be queued to it: the page is poisoned instead, under the
- * lock, after a second look.
- */
-static void verdict_foreign(const struct spf__fault *first, pid_t tid)
+/* Under the lock, after a second look, the page itself refuses. */
+static void refuse_all(const struct spf__fault *first)
 {
     struct spf__fault again = {.mm = first->mm,
                                .slot = first->slot,
@@ -62,33 +59,49 @@ static void verdict_foreign(const struct spf__fault *first, pid_t tid)
                                .access = first->access,
                                .flags = first->flags,
                                .want = SPF_ATTEMPT_LOCKED,
-                               .foreign = true};
+                               .refusal = SPF__REFUSE_ALL_BY_KERNEL};
 
-    atomic_store_explicit(&again.mm->gap_poison, true, memory_order_relaxed);
     spf__fault_run(&again);
-    /* A write to a page that is there: nothing is left but a signal without address. */
-    if (again.outcome >= SPF_OUTCOME_NO_VMA && !again.poisoned)
-        spf__sys_kill_thread(tid, SIGSEGV);
+}
+
+/*
+ * A signal, for what the page can't refuse: a failed page on a kernel without
+ * poison.  A thread that sleeps in its own fault gets it.  One in a system call
+ * would fault in the kernel again and again with the signal pending.  One that
+ * runs was interrupted: if it comes back it faults anew.
+ */
+static void send(struct spf__fault *fault, pid_t tid, int signo, uintptr_t addr)
+{
+    switch (spf__sys_thread_where(tid)) {
+    case SPF__WHERE_FAULT:
+        spf__verdict_queue(tid, signo, addr);
+        break;
+    case SPF__WHERE_RUNNING:
+        fault->mm->mmu_ops.wake(fault->mm->mmu, fault->addr, 1);
+        break;
+    default:
+        refuse_all(fault);
+        break;
+    }
 }
 
 static void act_on(struct spf__fault *fault, const struct uffd_msg *msg)
 {
-    struct spf_mm *mm = fault->mm;
     pid_t tid = (pid_t)msg->arg.pagefault.feat.ptid;
     uintptr_t addr = msg->arg.pagefault.address;
 
     switch (fault->outcome) {
     case SPF_OUTCOME_NO_VMA:
     case SPF_OUTCOME_NO_ACCESS:
-        if (spf__verdict_queue(tid, SIGSEGV, addr) == -ESRCH)
-            verdict_foreign(fault, tid);
+        if (!fault->refused)
+            send(fault, tid, SIGSEGV, addr);
         break;
     case SPF_OUTCOME_FAILED:
-        if (!fault->poisoned)
-            spf__verdict_queue(tid, SIGBUS, addr);
+        if (!fault->refused)
+            send(fault, tid, SIGBUS, addr);
         break;
     case SPF_OUTCOME_AGAIN: /* let it fault anew */
-        mm->mmu_ops.wake(mm->mmu, fault->addr, 1);
+        fault->mm->mmu_ops.wake(fault->mm->mmu, fault->addr, 1);
         break;
     default: /* whoever installed the page has woken the thread */
         break;
@@ -105,6 +118,7 @@ static void serve(struct pool *pool, struct spf__slot *slot, const struct uffd_m
         .access = flags & UFFD_PAGEFAULT_FLAG_WRITE ? SPF_ACCESS_WRITE : SPF_ACCESS_READ,
         .flags = SPF_FAULT_USER,
         .want = pool->mm->attempt,
+        .refusal = SPF__REFUSE_BY_KERNEL,
         .stream = &pool->streams[msg->arg.pagefault.feat.ptid % STREAMS].stream,
     };
 
@@ -139,23 +153,40 @@ static void wait_for(struct pool *pool, struct uffd_msg *msg)
     }
 }
 
+/* The bell, rung by whoever stops the pool; a stray access there is served as any other. */
+static bool rung(struct pool *pool, const struct uffd_msg *msg)
+{
+    uintptr_t page = msg->arg.pagefault.address & ~(spf__page_size(pool->mm) - 1);
+    pid_t ringer = atomic_load_explicit(&pool->ringer, memory_order_relaxed);
+
+    return page == spf__uffd_bell(pool->uffd) && (pid_t)msg->arg.pagefault.feat.ptid == ringer;
+}
+
 /*
- * Is it the bell, and is this worker the one that it rings for?  A thread that
- * rings and is stopped meanwhile (by a debugger, say) may ring twice; the count
- * says how many are meant.
+ * A ringer that is stopped meanwhile (by a debugger, say) may ring twice: the count
+ * says how many workers are meant.
  */
-static bool told_to_leave(struct pool *pool, const struct uffd_msg *msg)
+static bool told_to_leave(struct pool *pool)
 {
     uint32_t stops = 1;
 
-    if ((msg->arg.pagefault.address & ~(spf__page_size(pool->mm) - 1)) !=
-        spf__uffd_bell(pool->uffd))
-        return false;
-    if (!atomic_compare_exchange_strong_explicit(&pool->stops, &stops, 0, memory_order_relaxed,
-                                                 memory_order_relaxed)) {
-        spf__uffd_answer(pool->uffd);
-        return false;
+    return atomic_compare_exchange_strong_explicit(&pool->stops, &stops, 0, memory_order_relaxed,
+                                                   memory_order_relaxed);
+}
+
+/* False: this worker shall leave. */
+static bool work(struct pool *pool, struct spf__slot *slot)
+{
+    struct uffd_msg msg;
+
+    wait_for(pool, &msg);
+    if (!rung(pool, &msg)) {
+        serve(pool, slot, &msg);
+        return true;
     }
+    if (told_to_leave(pool))
+        return false;
+    spf__uffd_answer(pool->uffd);
     return true;
 }
 
@@ -174,14 +205,13 @@ static void *worker(void *arg)
 {
     struct pool *pool = arg;
     struct spf__slot *slot;
-    struct uffd_msg msg;
     int err = spf__thread_slot(pool->mm, &slot);
 
     answer(pool, err);
     if (err)
         return NULL;
-    for (wait_for(pool, &msg); !told_to_leave(pool, &msg); wait_for(pool, &msg))
-        serve(pool, slot, &msg);
+    while (work(pool, slot))
+        ;
     spf_thread_unregister(pool->mm);
     spf__uffd_answer(pool->uffd);
     return NULL;
@@ -195,8 +225,8 @@ static unsigned start_threads(struct pool *pool, unsigned n, int *err)
     sigset_t all, old;
     unsigned i;
 
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
+    spf__sigmask_fill(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
     for (i = 0; i < n; i++) {
         *err = -pthread_create(&pool->threads[i], NULL, worker, pool);
         if (*err)
@@ -225,6 +255,8 @@ int spf__pool_start(struct spf_mm *mm, struct spf__uffd *uffd, unsigned nworkers
     if (!pool)
         return -ENOMEM;
     *pool = (struct pool){.mm = mm, .uffd = uffd, .fd = spf__uffd_fd(uffd), .spin_ns = spin_ns};
+    for (unsigned i = 0; i < STREAMS; i++)
+        atomic_init(&pool->streams[i].stream.next, UINT64_MAX);
     mm->pool = pool;
     pool->nworkers = start_threads(pool, nworkers, &err);
     if (!err)
@@ -253,6 +285,7 @@ void spf__pool_stop(struct spf_mm *mm)
         return;
     reading = atomic_load_explicit(&pool->reading, memory_order_relaxed);
     spf__sigmask_block(&old);
+    atomic_store_explicit(&pool->ringer, spf__sys_tid(), memory_order_relaxed);
     for (uint32_t i = 0; i < reading; i++)
         stop_one(pool);
     spf__sigmask_restore(&old);

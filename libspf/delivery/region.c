@@ -59,7 +59,6 @@ struct spf_mm *spf__region_find(uintptr_t addr)
     struct spf_mm *mm = NULL;
     struct region *at;
 
-    spf__rcu_read_lock();
     /* [O26.a] acquire: the entry and its mm are whole. */
     for (at = atomic_load_explicit(&regions, memory_order_acquire); at;
          at = atomic_load_explicit(&at->next, memory_order_acquire)) {
@@ -68,7 +67,6 @@ struct spf_mm *spf__region_find(uintptr_t addr)
             break;
         }
     }
-    spf__rcu_read_unlock();
     return mm;
 }
 

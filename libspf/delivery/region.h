@@ -11,7 +11,11 @@
 int spf__region_add(struct spf_mm *mm);
 void spf__region_remove(struct spf_mm *mm);
 
-/* The mm with inline delivery whose arena holds addr, or NULL.  Async-signal-safe. */
+/*
+ * The mm with inline delivery whose arena holds addr, or NULL.  Inside a read
+ * section: the mm stays until its end, and beyond it if this thread has
+ * registered meanwhile.  Async-signal-safe.
+ */
 struct spf_mm *spf__region_find(uintptr_t addr);
 
 /* Around fork: nobody adds or removes meanwhile. */

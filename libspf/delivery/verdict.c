@@ -15,7 +15,6 @@
 #include "libspf/base/sigmask.h"
 #include "libspf/base/sys.h"
 
-#include <errno.h>
 #include <string.h>
 #include <ucontext.h>
 
@@ -66,20 +65,16 @@ void spf__verdict_segv(enum spf_outcome outcome, void *addr, void *context)
         spf__verdict_deliver(&act, &info, context);
 }
 
-int spf__verdict_queue(pid_t tid, int signo, uintptr_t addr)
+void spf__verdict_queue(pid_t tid, int signo, uintptr_t addr)
 {
     siginfo_t info;
-
-    if (!spf__sys_thread_alive(tid))
-        return -ESRCH;
 
     memset(&info, 0, sizeof(info));
     info.si_signo = signo;
     info.si_code = SI_QUEUE;
     info.si_addr = (void *)addr;
-    if (spf__sys_signal_shut(tid, signo)) {
+    if (spf__sys_signal_shut(tid, signo))
         spf__sys_die_of(&info);
-        return 0;
-    }
-    return spf__sys_queue_signal(tid, &info);
+    else
+        spf__sys_queue_signal(tid, &info);
 }

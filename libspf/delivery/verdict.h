@@ -20,10 +20,7 @@ void spf__verdict_deliver(const struct sigaction *act, siginfo_t *info, void *co
 /* SIGSEGV at addr, by the program's own handler; without one the process ends. */
 void spf__verdict_segv(enum spf_outcome outcome, void *addr, void *context);
 
-/*
- * From a pool worker, to a thread of this process that sleeps in the fault.
- * 0; -ESRCH: no such thread in this process.
- */
-int spf__verdict_queue(pid_t tid, int signo, uintptr_t addr);
+/* From a pool worker, to a thread of this process that sleeps in the fault. */
+void spf__verdict_queue(pid_t tid, int signo, uintptr_t addr);
 
 #endif

@@ -39,7 +39,7 @@ static size_t auto_run(const struct spf__fault *fault)
     if (atomic_load_explicit(&stream->next, memory_order_relaxed) != page)
         return 1;
     run = atomic_load_explicit(&stream->run, memory_order_relaxed);
-    return min_size(run * 2, AUTO_MAX);
+    return run ? min_size(run * 2, AUTO_MAX) : 1;
 }
 
 /* Not over a page whose pager has failed: that one waits for a discard. */

@@ -140,7 +140,7 @@ enum spf__ask spf__ask(struct spf__fault *fault)
     uint64_t have;
     uint32_t word;
 
-    if (fault->attempt == SPF_ATTEMPT_BYPASS || fault->locked || fault->level || fault->entry)
+    if (fault->attempt == SPF_ATTEMPT_BYPASS || fault->locked || fault->nested || fault->entry)
         return SPF__ASK_SELF;
     /* [O23.a] acquire: the key that belongs to this state; partner: claim. */
     word = atomic_load_explicit(&entry->word, memory_order_acquire);

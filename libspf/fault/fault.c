@@ -18,6 +18,7 @@
 #include "libspf/mm/thread.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 #define HOLD_AFTER 3u /* aborts */
 #define GIVE_UP_AFTER 8u
@@ -81,16 +82,25 @@ static void resolve(struct spf__fault *fault)
 int spf__fault_run(struct spf__fault *fault)
 {
     struct spf__slot *slot = fault->slot;
+    int cancel;
 
+    /* A handler of a synchronous signal that was sent, not caused: those stay open. */
+    if (slot->busy)
+        spf__broken("a signal handler faults while its thread is inside the engine", __FILE__,
+                    __LINE__);
     fault->level = atomic_load_explicit(&slot->depth, memory_order_relaxed);
     if (fault->level >= SPF__NEST)
         return -ELOOP;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     atomic_store_explicit(&slot->depth, fault->level + 1, memory_order_relaxed);
+    fault->nested = spf__thread_faults++ > 0;
     fault->addr &= ~(spf__page_size(fault->mm) - 1);
     resolve(fault);
     SPF_CHECK(!atomic_load_explicit(&slot->window, memory_order_relaxed) && !fault->locked);
     /* [O28.b] release: whoever waits for the end of this fault sees it counted. */
     atomic_store_explicit(&slot->depth, fault->level, memory_order_release);
+    spf__thread_faults--;
+    pthread_setcancelstate(cancel, &cancel);
     return 0;
 }
 
@@ -113,6 +123,8 @@ int spf__fault_direct(struct spf__fault *fault)
 
 static bool request_ok(const struct spf_fault_request *r)
 {
+    if (r && (r->flags & SPF_FAULT_WRITE_PROTECTED) && r->access != SPF_ACCESS_WRITE)
+        return false;
     return r && (unsigned)r->access <= SPF_ACCESS_EXEC &&
            (unsigned)r->attempt < SPF_ATTEMPT_COUNT &&
            !(r->flags & ~(SPF_FAULT_WRITE_PROTECTED | SPF_FAULT_USER));

@@ -26,6 +26,18 @@
 
 struct spf__ask_entry;
 
+/*
+ * What makes a verdict felt.  Inline it is a signal, by the delivery, in the thread
+ * itself.  A pool can't tell what the thread does by then, so there the page is
+ * made to refuse the access, in the stage that finds the verdict, while the tree
+ * stands still; the access is made again, and the kernel raises the signal.
+ */
+enum spf__refusal {
+    SPF__REFUSE_BY_SIGNAL,
+    SPF__REFUSE_BY_KERNEL,    /* no VMA, no access */
+    SPF__REFUSE_ALL_BY_KERNEL /* a failed page as well: SIGSEGV or EFAULT, not SIGBUS */
+};
+
 /* What the pager said, kept over an abort as long as the VMA has the same sequence. */
 struct spf__answer {
     enum { SPF__ANSWER_NONE, SPF__ANSWER_PAGES, SPF__ANSWER_ERROR } kind;
@@ -48,14 +60,15 @@ struct spf__fault {
     size_t npages;              /* pages wanted from addr on; 0: as fault-around says */
     struct spf__stream *stream; /* for fault-around; NULL: none */
     const sigset_t *signals;    /* what was blocked outside of the engine; NULL: as now */
-    bool foreign;               /* a verdict can't be signalled: poison the page instead */
+    enum spf__refusal refusal;  /* what makes a verdict felt */
 
     /* on the way */
     sigset_t outside; /* of a direct call: what `signals` points to */
     enum spf_attempt attempt;
-    bool hold;   /* last try: the lock is held throughout */
-    bool locked; /* it is held now */
-    unsigned level;
+    bool hold;      /* last try: the lock is held throughout */
+    bool locked;    /* it is held now */
+    unsigned level; /* faults of this thread in this mm that it is inside of */
+    bool nested;    /* inside of one, in whatever mm */
     struct spf__snapshot vma;
     struct spf__vma *found; /* valid inside the guard only */
     uintptr_t run_start;    /* the run of pages around addr that is asked for */
@@ -66,7 +79,7 @@ struct spf__fault {
     /* the answer */
     enum spf_outcome outcome;
     int error;
-    bool poisoned; /* with FAILED: every access to the page fails by itself */
+    bool refused; /* accesses to the page fail by themselves */
     uint32_t aborts;
     size_t installed;
     size_t reached; /* pages from run_start on that are present */

@@ -44,6 +44,8 @@ int spf_mm_prefault(struct spf_mm *mm, uintptr_t addr, size_t len, enum spf_acce
         /* Another thread's fetch may have served more than we asked for. */
         have += npages << mm->page_shift;
         have = have < len ? have : len;
+        if (!err && !npages)
+            err = -EAGAIN;
     }
     if (done)
         *done = have;

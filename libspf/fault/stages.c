@@ -15,7 +15,12 @@
 #include "libspf/pager/pager.h"
 
 #include <errno.h>
-#include <pthread.h>
+
+static void wake(const struct spf__fault *fault, uintptr_t addr, size_t npages)
+{
+    if (fault->mm->mmu_ops.wake)
+        fault->mm->mmu_ops.wake(fault->mm->mmu, addr, npages);
+}
 
 /* Under the lock, or in a bypass: every access to the page shall fail from now on. */
 static int poison(struct spf__fault *fault)
@@ -24,10 +29,26 @@ static int poison(struct spf__fault *fault)
     int err = mm->mmu_ops.poison ? mm->mmu_ops.poison(mm->mmu, fault->slot->index, fault->addr)
                                  : -ENOTSUP;
 
-    fault->poisoned = !err;
+    fault->refused = !err;
     if (!err)
         spf__count(fault->slot, SPF__C_POISONED);
     return err;
+}
+
+/* The page refuses what the VMA forbids; with no VMA, or a failed page, all. */
+static void refuse(struct spf__fault *fault)
+{
+    struct spf_mm *mm = fault->mm;
+    uint32_t prot = fault->outcome == SPF_OUTCOME_NO_ACCESS ? fault->vma.prot : SPF_PROT_NONE;
+    bool kernel = fault->outcome == SPF_OUTCOME_FAILED ? fault->refusal == SPF__REFUSE_ALL_BY_KERNEL
+                                                       : fault->refusal != SPF__REFUSE_BY_SIGNAL;
+
+    if (!kernel || fault->refused || !mm->mmu_ops.deny || !spf__in_arena(mm, fault->addr))
+        return;
+    atomic_store_explicit(&mm->gap_denied, true, memory_order_relaxed);
+    fault->refused = mm->mmu_ops.deny(mm->mmu, fault->addr, prot) == 0;
+    if (fault->refused)
+        wake(fault, fault->addr, 1);
 }
 
 /*
@@ -39,8 +60,7 @@ static int verdict(struct spf__fault *fault, enum spf_outcome outcome, enum spf_
     if (fault->attempt == SPF_ATTEMPT_SPECULATIVE)
         return abort;
     fault->outcome = outcome;
-    if (fault->foreign)
-        poison(fault);
+    refuse(fault);
     return SPF__DONE;
 }
 
@@ -80,8 +100,6 @@ static int find(struct spf__fault *fault)
     }
     if (!allowed(fault))
         return verdict(fault, SPF_OUTCOME_NO_ACCESS, SPF_ABORT_NO_ACCESS);
-    if (spf__page_failed(fault->mm, fault->addr))
-        return failed(fault, -EIO);
     return SPF__NEXT;
 }
 
@@ -144,21 +162,15 @@ static bool may_block(const struct spf__fault *fault)
 static long call_pager(struct spf__fault *fault)
 {
     struct spf__answer *a = &fault->answer;
-    bool open = may_block(fault);
-    bool signals = open && fault->signals && !fault->hold;
-    int cancel = 0;
+    bool signals = may_block(fault) && fault->signals && !fault->hold;
     sigset_t none;
     long got;
 
-    if (open)
-        pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     if (signals)
         spf__sigmask_restore(fault->signals);
     got = a->pager->ops.fetch(a->pager->priv, &a->fetch, &a->pages);
     if (signals)
         spf__sigmask_block(&none);
-    if (open)
-        pthread_setcancelstate(cancel, &cancel);
     spf__count(fault->slot, SPF__C_FETCHES);
     return got;
 }
@@ -267,6 +279,8 @@ static int fail_page(struct spf__fault *fault)
         return SPF_ABORT_PAGER_FAILED;
     if (poison(fault) == -EEXIST) {
         fault->outcome = SPF_OUTCOME_PRESENT;
+        fault->reached = 1; /* a question for several was narrowed to this one */
+        wake(fault, fault->addr, 1);
         return SPF__DONE;
     }
     spf__pagebits_mark(&mm->failed, 0, spf__page_of(mm, fault->addr), 1);
@@ -285,14 +299,12 @@ static void count_install(struct spf__fault *fault, const struct spf_install *ru
 /* The page itself is there: whoever put it in, this fault is over. */
 static int settle(struct spf__fault *fault, const struct spf_install *run)
 {
-    struct spf_mm *mm = fault->mm;
-
     fault->installed += run->installed;
     fault->reached = run->installed + run->present;
     fault->outcome = run->installed ? SPF_OUTCOME_INSTALLED : SPF_OUTCOME_PRESENT;
     /* A lost race wakes nobody by itself. */
-    if (run->present && mm->mmu_ops.wake)
-        mm->mmu_ops.wake(mm->mmu, fault->run_start, fault->reached);
+    if (run->present)
+        wake(fault, fault->run_start, fault->reached);
     return SPF__DONE;
 }
 
@@ -336,6 +348,15 @@ static int unprotect(struct spf__fault *fault)
     return SPF__DONE;
 }
 
+/* The note of an earlier failure.  Whoever sleeps on the page meets the poison. */
+static int failed_before(struct spf__fault *fault)
+{
+    fault->refused = fault->mm->mmu_ops.poison != NULL;
+    if (fault->refused)
+        wake(fault, fault->addr, 1);
+    return failed(fault, -EIO);
+}
+
 /* ---- all of it */
 
 /* The lock stays held over a pager that never blocks, and on a last try. */
@@ -351,6 +372,8 @@ static int before_fetch(struct spf__fault *fault)
 
     if (next == SPF__NEXT && (fault->flags & SPF_FAULT_WRITE_PROTECTED))
         return unprotect(fault);
+    if (next == SPF__NEXT && spf__page_failed(fault->mm, fault->addr))
+        return failed_before(fault);
     return next == SPF__NEXT ? pin(fault) : next;
 }
 

@@ -8,25 +8,6 @@
 
 #include <errno.h>
 
-static void each(struct spf__edit *edit, uintptr_t start, uintptr_t end,
-                 void (*step)(struct spf__edit *, struct spf__vma *))
-{
-    struct spf__vma *vma;
-
-    for (; (vma = spf__edit_next(edit, start)) && vma->start < end; start = vma->end)
-        step(edit, vma);
-}
-
-static void odd(struct spf__edit *edit, struct spf__vma *vma)
-{
-    spf__vma_make_odd(vma);
-}
-
-static void even(struct spf__edit *edit, struct spf__vma *vma)
-{
-    spf__vma_make_even(vma, spf__edit_seq(edit));
-}
-
 int spf_mm_discard(struct spf_mm *mm, uintptr_t addr, size_t len)
 {
     struct spf__edit edit;
@@ -37,9 +18,9 @@ int spf_mm_discard(struct spf_mm *mm, uintptr_t addr, size_t len)
     err = spf__edit_begin(&edit, mm);
     if (err)
         return err;
-    each(&edit, addr, addr + len, odd);
+    spf__edit_range_odd(&edit, addr, addr + len);
     err = spf__edit_pages(&edit, addr, addr + len, SPF__PAGES_ZAP, 0);
-    each(&edit, addr, addr + len, even);
+    spf__edit_range_even(&edit, addr, addr + len);
     if (!err)
         spf__count(edit.slot, SPF__C_DISCARDS);
     spf__edit_end(&edit);

@@ -17,6 +17,7 @@
 #include "libspf/pager/pager.h"
 
 #include <errno.h>
+#include <pthread.h>
 
 /* ---- begin and end */
 
@@ -29,7 +30,9 @@ int spf__edit_begin(struct spf__edit *edit, struct spf_mm *mm)
     if (spf__slot_faulting(edit->slot))
         return -EDEADLK;
     edit->mm = mm;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &edit->cancel);
     spf__sigmask_block(&edit->signals);
+    edit->slot->busy = true;
     edit->single = spf__bypass_enter(mm, edit->slot);
     if (!edit->single)
         spf__rwlock_write(&mm->lock);
@@ -38,7 +41,7 @@ int spf__edit_begin(struct spf__edit *edit, struct spf_mm *mm)
     edit->out = NULL;
     edit->in = NULL;
     edit->nvmas = atomic_load_explicit(&mm->nvmas, memory_order_relaxed);
-    spf__tree_edit_begin(&edit->tree, edit->old_root, &mm->spares, spf__edit_seq(edit));
+    spf__tree_edit_begin(&edit->tree, edit->old_root, &mm->nodes, spf__edit_seq(edit));
     return 0;
 }
 
@@ -64,8 +67,10 @@ void spf__edit_end(struct spf__edit *edit)
         spf__bypass_exit(edit->slot);
     else
         spf__rwlock_write_done(&mm->lock);
+    edit->slot->busy = false;
     spf__sigmask_restore(&edit->signals);
     spf__retired_free(mm, &edit->retired);
+    pthread_setcancelstate(edit->cancel, &edit->cancel);
 }
 
 uint64_t spf__edit_seq(struct spf__edit *edit)
@@ -91,8 +96,8 @@ static void unmake(struct spf__edit *edit, struct spf__vma *vma)
     while (*link != vma)
         link = &(*link)->next;
     *link = vma->next;
-    spf_pager_put(vma->pager);
-    spf__vma_free(vma);
+    spf_pager_put(vma->pager); /* never the last: the edit's caller has one too */
+    spf__slab_give(&edit->mm->vmas, vma);
 }
 
 int spf__edit_take(struct spf__edit *edit, struct spf__vma *vma)
@@ -114,12 +119,12 @@ int spf__edit_take(struct spf__edit *edit, struct spf__vma *vma)
 int spf__edit_put(struct spf__edit *edit, uintptr_t start, uintptr_t end, uint32_t prot,
                   struct spf_pager *pager, uint64_t offset)
 {
-    struct spf__vma *vma = spf__vma_new(start, end, prot, pager, offset);
+    struct spf__vma *vma = spf__vma_new(&edit->mm->vmas, start, end, prot, pager, offset);
     int err = vma ? spf__tree_insert(&edit->tree, vma) : -ENOMEM;
 
     if (err) {
         if (vma)
-            spf__vma_free(vma);
+            spf__slab_give(&edit->mm->vmas, vma);
         return err;
     }
     if (pager)
@@ -220,11 +225,27 @@ static void first_values(struct spf__edit *edit, uintptr_t start, uintptr_t end)
     }
 }
 
-static void turn_even(struct spf__edit *edit, struct spf__vma *list)
+void spf__edit_range_odd(struct spf__edit *edit, uintptr_t start, uintptr_t end)
 {
-    for (; list; list = list->next)
-        if (spf__seq_odd(atomic_load_explicit(&list->seq, memory_order_relaxed)))
-            spf__vma_make_even(list, spf__edit_seq(edit));
+    struct spf__vma *vma;
+
+    for (; (vma = spf__edit_next(edit, start)) && vma->start < end; start = vma->end)
+        if (!spf__seq_odd(atomic_load_explicit(&vma->seq, memory_order_relaxed)))
+            spf__vma_make_odd(vma);
+}
+
+static void turn_even(struct spf__edit *edit, struct spf__vma *vma)
+{
+    if (spf__seq_odd(atomic_load_explicit(&vma->seq, memory_order_relaxed)))
+        spf__vma_make_even(vma, spf__edit_seq(edit));
+}
+
+void spf__edit_range_even(struct spf__edit *edit, uintptr_t start, uintptr_t end)
+{
+    struct spf__vma *vma;
+
+    for (; (vma = spf__edit_next(edit, start)) && vma->start < end; start = vma->end)
+        turn_even(edit, vma);
 }
 
 int spf__edit_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, enum spf__pages pages,
@@ -250,7 +271,7 @@ int spf__edit_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, enum
 }
 
 /* The MMU refused: what left comes back under new values, what came leaves. */
-static void undo(struct spf__edit *edit)
+static void undo(struct spf__edit *edit, uintptr_t start, uintptr_t end)
 {
     struct spf_mm *mm = edit->mm;
 
@@ -258,7 +279,10 @@ static void undo(struct spf__edit *edit)
         if (!spf__seq_odd(atomic_load_explicit(&vma->seq, memory_order_relaxed)))
             spf__vma_make_odd(vma);
     publish(mm, edit->old_root);
-    turn_even(edit, edit->out);
+    edit->tree.root = edit->old_root;
+    spf__edit_range_even(edit, start, end);
+    for (struct spf__vma *vma = edit->out; vma; vma = vma->next)
+        turn_even(edit, vma);
     spf__retire(mm, edit->tree.made, edit->in);
 }
 
@@ -273,13 +297,15 @@ int spf__edit_commit(struct spf__edit *edit, uintptr_t start, uintptr_t end, enu
     spf__tree_edit_tidy(&edit->tree);
     turn_odd(edit->out);
     first_values(edit, start, end);
+    /* Those that stay as they are: the MMU is promised the whole range. */
+    spf__edit_range_odd(edit, start, end);
     publish(mm, edit->tree.root);
     err = spf__edit_pages(edit, start, end, pages, prot);
     if (err) {
-        undo(edit);
+        undo(edit, start, end);
         return err;
     }
-    turn_even(edit, edit->in);
+    spf__edit_range_even(edit, start, end);
     atomic_store_explicit(&mm->nvmas, edit->nvmas, memory_order_relaxed);
     spf__retire(mm, edit->tree.left, edit->out);
     return 0;

@@ -27,6 +27,7 @@ struct spf__edit {
     struct spf__slot *slot;
     bool single;
     sigset_t signals;
+    int cancel; /* cancellation is off from begin to end, `release` included */
     struct spf__tree_edit tree;
     struct spf__node *old_root;
     struct spf__vma *out; /* VMAs that leave */
@@ -61,8 +62,10 @@ int spf__edit_commit(struct spf__edit *edit, uintptr_t start, uintptr_t end, enu
                      uint32_t prot);
 
 /* The middle part of commit, for changes that leave the tree alone (discard). */
+void spf__edit_range_odd(struct spf__edit *edit, uintptr_t start, uintptr_t end);
 int spf__edit_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, enum spf__pages pages,
                     uint32_t prot);
+void spf__edit_range_even(struct spf__edit *edit, uintptr_t start, uintptr_t end);
 
 /* Forget what was built. */
 void spf__edit_drop(struct spf__edit *edit);

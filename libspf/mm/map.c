@@ -76,8 +76,8 @@ static int map_in(struct spf__edit *edit, struct request *r)
         spf__edit_drop(edit);
         return err;
     }
-    /* A gap holds no pages, whoever unmapped it saw to that; poison is the exception. */
-    found |= atomic_load_explicit(&edit->mm->gap_poison, memory_order_relaxed);
+    /* A gap holds no pages, whoever unmapped it saw to that; but some may be denied. */
+    found |= atomic_load_explicit(&edit->mm->gap_denied, memory_order_relaxed);
     return spf__edit_commit(edit, r->addr, r->addr + r->len,
                             found ? SPF__PAGES_ZAP : SPF__PAGES_KEEP, r->prot);
 }
@@ -98,10 +98,11 @@ int spf_mm_map(struct spf_mm *mm, uintptr_t *addr, size_t len, uint32_t prot, ui
     if (err)
         return err;
     err = map_in(&edit, &r);
-    if (!err) {
-        *addr = r.addr;
+    if (!err)
         spf__count(edit.slot, SPF__C_MAPS);
-    }
     spf__edit_end(&edit);
+    /* Not before: the caller's variable may itself be in memory that faults. */
+    if (!err)
+        *addr = r.addr;
     return err;
 }

@@ -86,6 +86,8 @@ int spf__mm_new(const struct spf__mm_parts *parts, struct spf_mm **out)
     mm->mmu_ops = *parts->mmu_ops;
     mm->mmu = parts->mmu;
     mm->seq = 2;
+    spf__slab_init(&mm->nodes, sizeof(struct spf__node));
+    spf__slab_init(&mm->vmas, sizeof(struct spf__vma));
     atomic_init(&mm->any_failed, false);
     atomic_init(&mm->mode, mm->may_single ? SPF_MODE_SINGLE : SPF_MODE_MULTI);
     err = failed_init(mm);
@@ -101,6 +103,7 @@ void spf__mm_free(struct spf_mm *mm)
 {
     spf__slots_free(mm);
     spf__pagebits_fini(&mm->failed);
-    spf__spares_empty(&mm->spares);
+    spf__slab_fini(&mm->nodes);
+    spf__slab_fini(&mm->vmas);
     free(mm);
 }

@@ -63,16 +63,17 @@ struct spf_mm {
 
     /* ---- writers */
     _Alignas(128) struct spf__rwlock lock;
-    _Atomic bool gap_poison; /* set by a fault: pages outside of VMAs may be poisoned */
+    _Atomic bool gap_denied; /* set by a fault: pages outside of VMAs may refuse accesses */
     uint64_t seq;            /* the next fresh even value */
     _Atomic size_t nvmas;
-    struct spf__spares spares;
+    struct spf__slab nodes;
+    struct spf__slab vmas;
     struct spf__node *retired_nodes;
     struct spf__vma *retired_vmas;
     unsigned nretired;
     /* VMAs whose pager a slot still named; any writer's, outside the lock */
     _Atomic(struct spf__vma *) pinned;
-    _Atomic uint32_t reclaiming; /* writers that are freeing, outside the lock */
+    _Atomic uint64_t outstanding; /* VMAs that were taken to be freed, and are not yet */
 };
 
 static inline size_t spf__page_size(const struct spf_mm *mm)

@@ -16,6 +16,7 @@
 static int look(struct spf_mm *mm, uintptr_t addr, struct spf_vma_info *info,
                 struct spf__vma *(*find)(const struct spf__node *, uintptr_t))
 {
+    struct spf__snapshot found = {0};
     struct spf__slot *slot;
     struct spf__vma *vma;
     int err = mm && info ? spf__thread_slot(mm, &slot) : -EINVAL;
@@ -27,15 +28,20 @@ static int look(struct spf_mm *mm, uintptr_t addr, struct spf_vma_info *info,
     spf__rcu_read_lock();
     /* [O20.a] acquire: the tree below is whole. */
     vma = find(atomic_load_explicit(&mm->root, memory_order_acquire), addr);
-    if (vma) {
-        info->start = vma->start;
-        info->end = vma->end;
-        info->prot = vma->prot;
-        info->offset = vma->offset;
-        info->pager = vma->pager;
-    }
+    if (vma)
+        spf__vma_snapshot(vma, &found);
     spf__rcu_read_unlock();
-    return vma ? 0 : -ENOENT;
+    if (!vma)
+        return -ENOENT;
+    /* Outside of the read section: `info` may itself be in memory that faults. */
+    *info = (struct spf_vma_info){
+        .start = found.start,
+        .end = found.end,
+        .prot = found.prot,
+        .offset = found.offset,
+        .pager = found.pager,
+    };
+    return 0;
 }
 
 int spf_mm_query(struct spf_mm *mm, uintptr_t addr, struct spf_vma_info *info)

@@ -36,41 +36,72 @@ void spf__retire(struct spf_mm *mm, struct spf__node *nodes, struct spf__vma *vm
     }
 }
 
-static void detach(struct spf_mm *mm, bool single, struct spf__retired *out)
-{
-    out->vmas = mm->retired_vmas;
-    mm->retired_vmas = NULL;
-    if (single)
-        spf__nodes_free(&mm->spares, mm->retired_nodes);
-    else
-        out->nodes = mm->retired_nodes;
-    mm->retired_nodes = NULL;
-    mm->nretired = 0;
-}
-
 void spf__retired_take(struct spf_mm *mm, bool single, bool all, struct spf__retired *out)
 {
     *out = (struct spf__retired){.wait = !single};
-    if (single || all || mm->nretired >= BATCH)
-        detach(mm, single, out);
-    out->busy = out->vmas || out->nodes || atomic_load_explicit(&mm->pinned, memory_order_relaxed);
-    if (out->busy)
-        atomic_fetch_add_explicit(&mm->reclaiming, 1, memory_order_relaxed);
+    if (!single && !all && mm->nretired < BATCH)
+        return;
+    out->nodes = mm->retired_nodes;
+    out->vmas = mm->retired_vmas;
+    for (struct spf__vma *vma = out->vmas; vma; vma = vma->next)
+        atomic_fetch_add_explicit(&mm->outstanding, 1, memory_order_relaxed);
+    mm->retired_nodes = NULL;
+    mm->retired_vmas = NULL;
+    mm->nretired = 0;
 }
 
-/* Is a fault between naming this pager and giving its answer back? */
+/* ---- hazards */
+
+/* Is this slot's thread between naming the pager and giving its answer back? */
+static bool names(struct spf__slot *slot, const struct spf_pager *pager)
+{
+    for (unsigned d = 0; d < SPF__NEST; d++)
+        /* [O18.b] seq_cst: the VMA was made odd before, so a fault that names the
+         * pager after this look sees that and does not call it; [O25.b] acquire: a
+         * fault that has let go of it is really done.  Partner: fault/stages.c. */
+        if (atomic_load_explicit(&slot->hazard[d], memory_order_seq_cst) == pager)
+            return true;
+    return false;
+}
+
 static bool named(struct spf_mm *mm, const struct spf_pager *pager)
 {
     unsigned n = spf__slots(mm);
 
     for (unsigned i = 0; i < n; i++)
-        for (unsigned d = 0; d < SPF__NEST; d++)
-            /* [O18.b] seq_cst: the VMA was made odd before, so a fault that names
-             * the pager after this look sees that and does not call it; [O25.b] acquire: a
-             * fault that has let go of it is really done.  Partner: fault/stages.c. */
-            if (atomic_load_explicit(&spf__slot(mm, i)->hazard[d], memory_order_seq_cst) == pager)
-                return true;
+        if (names(spf__slot(mm, i), pager))
+            return true;
     return false;
+}
+
+/*
+ * Each slot is seen without the name once.  That is enough: whoever names the
+ * pager after that found it in a VMA that is still there.
+ */
+static void wait_unnamed(struct spf_mm *mm, const struct spf_pager *pager)
+{
+    unsigned n = spf__slots(mm);
+
+    for (unsigned i = 0; i < n; i++)
+        while (names(spf__slot(mm, i), pager))
+            spf__sys_yield();
+}
+
+/* ---- freeing VMAs */
+
+static void vma_free(struct spf_mm *mm, struct spf__vma *vma)
+{
+    spf_pager_put(vma->pager);
+    spf__slab_give(&mm->vmas, vma);
+    /* [O21.b] release: its pager's `release`, if this was the last, has run. */
+    atomic_fetch_sub_explicit(&mm->outstanding, 1, memory_order_release);
+}
+
+static struct spf__vma *with_pager(struct spf__vma *list, const struct spf_pager *pager)
+{
+    while (list && list->pager != pager)
+        list = list->next;
+    return list;
 }
 
 static void pin(struct spf_mm *mm, struct spf__vma *vma)
@@ -84,49 +115,63 @@ static void pin(struct spf_mm *mm, struct spf__vma *vma)
                                                   memory_order_release, memory_order_relaxed));
 }
 
-static void vmas_free(struct spf_mm *mm, struct spf__vma *list)
+/*
+ * Free what no slot names; of VMAs with one pager a single one is kept, since its
+ * reference keeps the pager as well as all of theirs.
+ */
+static void vmas_free(struct spf_mm *mm, struct spf__vma *list, struct spf__vma **kept)
 {
     while (list) {
         struct spf__vma *vma = list;
 
         list = vma->next;
-        if (vma->pager && named(mm, vma->pager)) {
-            pin(mm, vma);
+        if (vma->pager && !with_pager(*kept, vma->pager) && named(mm, vma->pager)) {
+            vma->next = *kept;
+            *kept = vma;
             continue;
         }
-        spf_pager_put(vma->pager);
-        spf__vma_free(vma);
+        vma_free(mm, vma);
     }
 }
 
-static void pinned_free(struct spf_mm *mm)
+static struct spf__vma *take_pinned(struct spf_mm *mm)
 {
+    if (!atomic_load_explicit(&mm->pinned, memory_order_relaxed))
+        return NULL;
     /* [O19.a] acquire: the VMAs as they were pinned. */
-    vmas_free(mm, atomic_exchange_explicit(&mm->pinned, NULL, memory_order_acquire));
+    return atomic_exchange_explicit(&mm->pinned, NULL, memory_order_acquire);
 }
 
 void spf__retired_free(struct spf_mm *mm, struct spf__retired *retired)
 {
-    struct spf__spares none = {.n = UINT32_MAX}; /* full: so everything is freed */
+    struct spf__vma *kept = NULL;
 
-    if (!retired->busy)
-        return;
     if (retired->wait && (retired->nodes || retired->vmas))
         spf__rcu_synchronize();
-    spf__nodes_free(&none, retired->nodes);
-    pinned_free(mm);
-    vmas_free(mm, retired->vmas);
-    /* [O21.b] release: what was freed, and each `release` that ran, is before it. */
-    atomic_fetch_sub_explicit(&mm->reclaiming, 1, memory_order_release);
+    spf__nodes_free(&mm->nodes, retired->nodes);
+    vmas_free(mm, take_pinned(mm), &kept);
+    vmas_free(mm, retired->vmas, &kept);
+    while (kept) {
+        struct spf__vma *vma = kept;
+
+        kept = vma->next;
+        pin(mm, vma);
+    }
 }
 
 void spf__reclaim_wait(struct spf_mm *mm)
 {
-    /* [O21.a] acquire: the other thread's releases have happened. */
-    while (atomic_load_explicit(&mm->reclaiming, memory_order_acquire) ||
-           atomic_load_explicit(&mm->pinned, memory_order_relaxed)) {
-        /* Faults let go of a pager without telling anyone: that keeps them fast. */
+    /* [O21.a] acquire: the other threads' releases have happened. */
+    while (atomic_load_explicit(&mm->outstanding, memory_order_acquire)) {
+        struct spf__vma *list = take_pinned(mm);
+
+        while (list) {
+            struct spf__vma *vma = list;
+
+            list = vma->next;
+            wait_unnamed(mm, vma->pager);
+            vma_free(mm, vma);
+        }
         spf__sys_yield();
-        pinned_free(mm);
     }
 }

@@ -19,7 +19,6 @@ struct spf__retired {
     struct spf__node *nodes;
     struct spf__vma *vmas;
     bool wait; /* readers may still be in these */
-    bool busy; /* there is something to do: mm->reclaiming counts it */
 };
 
 /* Under the lock (or in a bypass): these left the tree. */
@@ -34,7 +33,7 @@ void spf__retired_take(struct spf_mm *mm, bool single, bool all, struct spf__ret
 /* Outside: wait if need be, free.  Runs pagers' release. */
 void spf__retired_free(struct spf_mm *mm, struct spf__retired *retired);
 
-/* Wait until nothing is left of what had been taken or pinned, by any thread. */
+/* Wait until nothing is left of what was taken or pinned before, by any thread. */
 void spf__reclaim_wait(struct spf_mm *mm);
 
 #endif

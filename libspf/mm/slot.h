@@ -64,6 +64,7 @@ struct spf__slot {
     struct spf_mm *mm;
     unsigned index;
     struct spf__slot *next; /* the owner's other slots; the owner's */
+    bool busy;              /* in a guard or an edit: no fault may come now; the owner's */
     void *buf;              /* where pagers put pages, by depth; the owner's */
     struct spf__stream stream;
 

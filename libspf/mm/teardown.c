@@ -5,21 +5,15 @@
 #include "libspf/mm/reclaim.h"
 #include "libspf/pager/pager.h"
 
-#include <stdlib.h>
-
-static void free_below(struct spf__node *node)
+/* The nodes and VMAs themselves go with their slabs. */
+static void put_pagers(struct spf__node *node)
 {
     for (unsigned i = 0; i < node->n; i++) {
-        if (node->level) {
-            free_below(node->ptr[i]);
-        } else {
-            struct spf__vma *vma = node->ptr[i];
-
-            spf_pager_put(vma->pager);
-            spf__vma_free(vma);
-        }
+        if (node->level)
+            put_pagers(node->ptr[i]);
+        else
+            spf_pager_put(((struct spf__vma *)node->ptr[i])->pager);
     }
-    free(node);
 }
 
 void spf__teardown(struct spf_mm *mm)
@@ -32,7 +26,8 @@ void spf__teardown(struct spf_mm *mm)
     spf__reclaim_wait(mm);
     if (!root)
         return;
-    mm->mmu_ops.zap(mm->mmu, mm->base, mm->end - mm->base);
+    if (!mm->real) /* the arena is gone already */
+        mm->mmu_ops.zap(mm->mmu, mm->base, mm->end - mm->base);
     atomic_store_explicit(&mm->root, NULL, memory_order_relaxed);
-    free_below(root);
+    put_pagers(root);
 }

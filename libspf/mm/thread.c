@@ -23,6 +23,7 @@
 #define SAFE_KEYS 32
 
 static __thread struct spf__slot *mine __attribute__((tls_model("initial-exec")));
+__thread unsigned spf__thread_faults __attribute__((tls_model("initial-exec")));
 static pthread_key_t exit_key;
 static bool have_key;
 
@@ -60,6 +61,19 @@ struct spf__slot *spf__thread_find(struct spf_mm *mm)
     return slot;
 }
 
+static int join_blocked(struct spf_mm *mm, struct spf__slot **out)
+{
+    int err = spf__mode_join(mm, out);
+
+    if (err)
+        return err;
+    (*out)->next = mine;
+    mine = *out;
+    if (have_key && exit_key < SAFE_KEYS)
+        pthread_setspecific(exit_key, &mine);
+    return 0;
+}
+
 static int join(struct spf_mm *mm, struct spf__slot **out)
 {
     sigset_t old;
@@ -68,13 +82,9 @@ static int join(struct spf_mm *mm, struct spf__slot **out)
     if (atomic_load_explicit(&mm->dead, memory_order_relaxed))
         return -ESTALE;
     spf__sigmask_block(&old);
-    err = spf__mode_join(mm, out);
-    if (!err) {
-        (*out)->next = mine;
-        mine = *out;
-        if (have_key && exit_key < SAFE_KEYS)
-            pthread_setspecific(exit_key, &mine);
-    }
+    /* A handler may have faulted, and so registered this thread, since the first look. */
+    *out = spf__thread_find(mm);
+    err = *out ? 0 : join_blocked(mm, out);
     spf__sigmask_restore(&old);
     return err;
 }
@@ -85,6 +95,11 @@ int spf__thread_slot(struct spf_mm *mm, struct spf__slot **out)
     if (!*out)
         return join(mm, out);
     return atomic_load_explicit(&mm->dead, memory_order_relaxed) ? -ESTALE : 0;
+}
+
+void spf__thread_forked(void)
+{
+    mine = NULL;
 }
 
 int spf_thread_register(struct spf_mm *mm)
@@ -110,6 +125,8 @@ int spf_thread_unregister(struct spf_mm *mm)
 
     if (!mm)
         return -EINVAL;
+    if (atomic_load_explicit(&mm->dead, memory_order_relaxed))
+        return -ESTALE;
     if (!slot)
         return -ENOENT;
     if (spf__slot_faulting(slot))

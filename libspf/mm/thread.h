@@ -5,6 +5,15 @@
 
 #include "libspf/mm/mm.h"
 
+/*
+ * Faults of this thread that are under way, in all mms.  Two of them may be in
+ * different mms, one inside the other, and yet wait for each other's owners.
+ */
+extern __thread unsigned spf__thread_faults __attribute__((tls_model("initial-exec")));
+
+/* In the child of a fork: it takes part in nothing. */
+void spf__thread_forked(void);
+
 /* NULL: not registered. */
 struct spf__slot *spf__thread_find(struct spf_mm *mm);
 

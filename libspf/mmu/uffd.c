@@ -43,13 +43,14 @@ struct spf__uffd {
     size_t len;
     size_t page;
     unsigned page_shift;
-    struct spf__pagebits touched;
+    struct spf__pagebits touched; /* by slot: pages that may be present */
+    struct spf__pagebits denied;  /* pages that the kernel was told to refuse */
 };
 
-/* The arena and the page behind it. */
+/* The arena, and the page behind it where somebody reads. */
 static size_t with_bell(const struct spf__uffd *uffd)
 {
-    return uffd->len + uffd->page;
+    return uffd->len + (uffd->kind == SPF__UFFD_SIGBUS ? 0 : uffd->page);
 }
 
 static size_t page_of(const struct spf__uffd *uffd, uintptr_t addr)
@@ -66,14 +67,15 @@ static int uffd_attach(void *mmu, unsigned slot)
     return spf__pagebits_attach(&uffd->touched, slot);
 }
 
-/* One UFFDIO_COPY: pages put in by it, even on an error. */
-static size_t copy(struct spf__uffd *uffd, struct spf_install *run, int *err)
+/* One UFFDIO_COPY of up to `most` pages: those put in by it, even on an error. */
+static size_t copy(struct spf__uffd *uffd, struct spf_install *run, size_t most, int *err)
 {
     size_t done = run->installed + run->present;
+    size_t npages = run->npages - done < most ? run->npages - done : most;
     struct uffdio_copy arg = {
         .dst = run->addr + (done << uffd->page_shift),
         .src = (uintptr_t)run->src + (done << uffd->page_shift),
-        .len = (run->npages - done) << uffd->page_shift,
+        .len = npages << uffd->page_shift,
         .mode = run->prot & SPF_PROT_WRITE ? 0 : UFFDIO_COPY_MODE_WP,
     };
 
@@ -85,6 +87,7 @@ static size_t copy(struct spf__uffd *uffd, struct spf_install *run, int *err)
 static int uffd_install(void *mmu, unsigned slot, struct spf_install *run)
 {
     struct spf__uffd *uffd = mmu;
+    size_t most = run->npages;
     int err;
 
     run->installed = 0;
@@ -92,11 +95,13 @@ static int uffd_install(void *mmu, unsigned slot, struct spf_install *run)
     run->calls = 0;
     spf__pagebits_mark(&uffd->touched, slot, page_of(uffd, run->addr), run->npages);
     while (run->installed + run->present < run->npages) {
-        size_t got = copy(uffd, run, &err);
+        size_t got = copy(uffd, run, most, &err);
 
         run->installed += got;
         if (err == -EEXIST && !got)
             run->present++;
+        else if (err == -ENOENT && most > 1)
+            most = 1; /* the kernel has split its VMA here (mlock, say): a page at a time */
         else if (err && !(err == -EAGAIN && got))
             return err;
     }
@@ -130,6 +135,18 @@ static int uffd_poison(void *mmu, unsigned slot, uintptr_t addr)
     return spf__sys_ioctl(uffd->fd, SPF__UFFDIO_POISON, &arg);
 }
 
+/*
+ * By a protection of the kernel's own: it splits the kernel's VMA, but that is for
+ * accesses that are wrong.
+ */
+static int uffd_deny(void *mmu, uintptr_t addr, uint32_t prot)
+{
+    struct spf__uffd *uffd = mmu;
+
+    spf__pagebits_mark(&uffd->denied, 0, page_of(uffd, addr), 1);
+    return spf__sys_mprotect(addr, uffd->page, prot & SPF_PROT_READ ? PROT_READ : PROT_NONE);
+}
+
 static int uffd_wake(void *mmu, uintptr_t addr, size_t npages)
 {
     struct spf__uffd *uffd = mmu;
@@ -140,31 +157,48 @@ static int uffd_wake(void *mmu, uintptr_t addr, size_t npages)
 
 /* ---- under a writer */
 
-/* Narrow a range to what may be present.  False: nothing is. */
-static bool narrow(struct spf__uffd *uffd, uintptr_t *addr, size_t *len)
+/* Narrow a range to what is marked.  False: nothing is. */
+static bool narrow(struct spf__uffd *uffd, struct spf__pagebits *bits, uintptr_t *addr, size_t *len)
 {
     size_t page = page_of(uffd, *addr);
     size_t npages = *len >> uffd->page_shift;
 
-    if (!spf__pagebits_hull(&uffd->touched, &page, &npages))
+    if (!spf__pagebits_hull(bits, &page, &npages))
         return false;
     *addr = uffd->base + (page << uffd->page_shift);
     *len = npages << uffd->page_shift;
     return true;
 }
 
+/* What was denied in the range is so no more. */
+static int lift(struct spf__uffd *uffd, uintptr_t addr, size_t len)
+{
+    int err;
+
+    if (!narrow(uffd, &uffd->denied, &addr, &len))
+        return 0;
+    err = spf__sys_mprotect(addr, len, PROT_READ | PROT_WRITE);
+    if (!err)
+        spf__pagebits_clear(&uffd->denied, page_of(uffd, addr), len >> uffd->page_shift);
+    return err;
+}
+
 static int uffd_touched(void *mmu, uintptr_t addr, size_t len)
 {
-    return narrow(mmu, &addr, &len);
+    struct spf__uffd *uffd = mmu;
+    uintptr_t at = addr;
+    size_t rest = len;
+
+    return narrow(uffd, &uffd->touched, &addr, &len) || narrow(uffd, &uffd->denied, &at, &rest);
 }
 
 static int uffd_protect(void *mmu, uintptr_t addr, size_t len, uint32_t prot)
 {
     struct spf__uffd *uffd = mmu;
-    int err;
+    int err = lift(uffd, addr, len);
 
-    if (!narrow(uffd, &addr, &len))
-        return 0;
+    if (err || !narrow(uffd, &uffd->touched, &addr, &len))
+        return err;
     if (!(prot & SPF_PROT_READ))
         return -ENOTSUP;
     for (int tries = 0; tries < BUSY_MAX; tries++) {
@@ -178,10 +212,10 @@ static int uffd_protect(void *mmu, uintptr_t addr, size_t len, uint32_t prot)
 static int uffd_zap(void *mmu, uintptr_t addr, size_t len)
 {
     struct spf__uffd *uffd = mmu;
-    int err;
+    int err = lift(uffd, addr, len);
 
-    if (!narrow(uffd, &addr, &len))
-        return 0;
+    if (err || !narrow(uffd, &uffd->touched, &addr, &len))
+        return err;
     err = spf__sys_madvise(addr, len, MADV_DONTNEED);
     if (err == -EINVAL)
         err = spf__sys_madvise(addr, len, MADV_DONTNEED_LOCKED);
@@ -198,6 +232,7 @@ static const struct spf_mmu_ops all_ops = {
     .install = uffd_install,
     .unprotect = uffd_unprotect,
     .poison = uffd_poison,
+    .deny = uffd_deny,
     .wake = uffd_wake,
     .protect = uffd_protect,
     .zap = uffd_zap,
@@ -228,7 +263,7 @@ static int handshake(struct spf__uffd *uffd)
 static int reserve(struct spf__uffd *uffd)
 {
     void *addr;
-    int err = spf__sys_map(with_bell(uffd), true, &addr);
+    int err = spf__sys_reserve(with_bell(uffd), &addr);
 
     if (err)
         return err;
@@ -275,6 +310,10 @@ int spf__uffd_new(size_t len, enum spf__uffd_kind kind, unsigned nslots, struct 
         err = register_arena(uffd);
     if (!err)
         err = spf__pagebits_init(&uffd->touched, len >> uffd->page_shift, nslots);
+    if (!err)
+        err = spf__pagebits_init(&uffd->denied, len >> uffd->page_shift, 1);
+    if (!err)
+        err = spf__pagebits_attach(&uffd->denied, 0);
     if (err) {
         spf__uffd_free(uffd);
         return err;
@@ -284,14 +323,22 @@ int spf__uffd_new(size_t len, enum spf__uffd_kind kind, unsigned nslots, struct 
     return 0;
 }
 
-void spf__uffd_free(struct spf__uffd *uffd)
+void spf__uffd_unmap(struct spf__uffd *uffd)
 {
     if (uffd->base)
         spf__sys_unmap((void *)uffd->base, with_bell(uffd));
+    uffd->base = 0;
+}
+
+void spf__uffd_free(struct spf__uffd *uffd)
+{
+    spf__uffd_unmap(uffd);
     if (uffd->fd >= 0)
         spf__sys_close(uffd->fd);
     if (uffd->touched.bitmap)
         spf__pagebits_fini(&uffd->touched);
+    if (uffd->denied.bitmap)
+        spf__pagebits_fini(&uffd->denied);
     free(uffd);
 }
 
@@ -317,8 +364,8 @@ uintptr_t spf__uffd_bell(const struct spf__uffd *uffd)
 
 void spf__uffd_ring(struct spf__uffd *uffd)
 {
-    (void)*(const volatile char *)spf__uffd_bell(uffd);
     spf__sys_madvise(spf__uffd_bell(uffd), uffd->page, MADV_DONTNEED);
+    (void)*(const volatile char *)spf__uffd_bell(uffd);
 }
 
 void spf__uffd_answer(struct spf__uffd *uffd)

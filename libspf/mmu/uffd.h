@@ -18,7 +18,8 @@ enum spf__uffd_kind {
 
 /* Reserve an arena of len bytes (whole pages) and register it. */
 int spf__uffd_new(size_t len, enum spf__uffd_kind kind, unsigned nslots, struct spf__uffd **out);
-/* Memory first, then the descriptor: a thread that sleeps in a fault gets SIGSEGV. */
+/* The arena's end.  A thread that sleeps in a fault gets SIGSEGV when the rest is freed. */
+void spf__uffd_unmap(struct spf__uffd *uffd);
 void spf__uffd_free(struct spf__uffd *uffd);
 
 uintptr_t spf__uffd_base(const struct spf__uffd *uffd);

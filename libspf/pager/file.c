@@ -87,7 +87,7 @@ static int file_len(int fd, uint64_t *len)
         return -EISDIR;
     if (kind.type != S_IFREG && kind.type != S_IFBLK)
         return -EINVAL;
-    if ((kind.flags & O_ACCMODE) == O_WRONLY)
+    if ((kind.flags & O_ACCMODE) == O_WRONLY || (kind.flags & O_PATH))
         return -EBADF;
     if (!*len)
         *len = kind.len;

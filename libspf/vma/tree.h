@@ -29,7 +29,7 @@ struct spf__node {
     uint16_t level;         /* 0: entries are VMAs */
     bool dropped;           /* writers: emptied by the edit that made it */
     uint64_t edit;          /* writers: the edit that made it */
-    struct spf__node *next; /* writers: in the edit's, the retired or the spare list */
+    struct spf__node *next; /* writers: in the edit's, or in the retired list */
     uintptr_t lo[SPF__FAN];
     uintptr_t hi[SPF__FAN];
     uintptr_t gap[SPF__FAN];
@@ -51,33 +51,26 @@ size_t spf__tree_check(const struct spf__node *root);
 
 /* ---- one writer at a time */
 
-/* Spare nodes, kept from edit to edit. */
-struct spf__spares {
-    struct spf__node *head;
-    unsigned n;
-};
-
 struct spf__tree_edit {
     struct spf__node *root; /* the new tree so far */
     struct spf__node *made; /* nodes of this edit */
     struct spf__node *left; /* published nodes that the new tree no longer uses */
-    struct spf__spares *spares;
+    struct spf__slab *slab;
     uint64_t id;
 };
 
 /* id: never used before for this mm. */
 void spf__tree_edit_begin(struct spf__tree_edit *edit, struct spf__node *root,
-                          struct spf__spares *spares, uint64_t id);
+                          struct spf__slab *slab, uint64_t id);
 /* 0 or -ENOMEM; after an error only spf__tree_edit_drop may follow. */
 int spf__tree_insert(struct spf__tree_edit *edit, struct spf__vma *vma);
 int spf__tree_erase(struct spf__tree_edit *edit, const struct spf__vma *vma);
 /* Give up: nothing of it was published. */
 void spf__tree_edit_drop(struct spf__tree_edit *edit);
-/* Nodes of the edit that are no part of the new tree go back to the spares. */
+/* Nodes of the edit that are no part of the new tree go back to the slab. */
 void spf__tree_edit_tidy(struct spf__tree_edit *edit);
 
-/* Free a list (by next): into the spares while there is room. */
-void spf__nodes_free(struct spf__spares *spares, struct spf__node *list);
-void spf__spares_empty(struct spf__spares *spares);
+/* Give a list (by next) back. */
+void spf__nodes_free(struct spf__slab *slab, struct spf__node *list);
 
 #endif

@@ -12,11 +12,9 @@
 #include "libspf/base/check.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MIN (SPF__FAN / 2)
-#define SPARES_MAX 64
 
 struct entry {
     uintptr_t lo;
@@ -29,16 +27,10 @@ struct entry {
 
 static struct spf__node *node_new(struct spf__tree_edit *edit, unsigned level)
 {
-    struct spf__node *node = edit->spares->head;
+    struct spf__node *node = spf__slab_take(edit->slab);
 
-    if (node) {
-        edit->spares->head = node->next;
-        edit->spares->n--;
-    } else {
-        node = aligned_alloc(64, sizeof(*node));
-        if (!node)
-            return NULL;
-    }
+    if (!node)
+        return NULL;
     node->n = 0;
     node->level = (uint16_t)level;
     node->dropped = false;
@@ -48,31 +40,14 @@ static struct spf__node *node_new(struct spf__tree_edit *edit, unsigned level)
     return node;
 }
 
-void spf__nodes_free(struct spf__spares *spares, struct spf__node *list)
+void spf__nodes_free(struct spf__slab *slab, struct spf__node *list)
 {
     while (list) {
         struct spf__node *node = list;
 
         list = node->next;
-        if (spares->n >= SPARES_MAX) {
-            free(node);
-            continue;
-        }
-        node->next = spares->head;
-        spares->head = node;
-        spares->n++;
+        spf__slab_give(slab, node);
     }
-}
-
-void spf__spares_empty(struct spf__spares *spares)
-{
-    while (spares->head) {
-        struct spf__node *node = spares->head;
-
-        spares->head = node->next;
-        free(node);
-    }
-    spares->n = 0;
 }
 
 /* A published node leaves the tree; one of our own is only marked. */
@@ -341,18 +316,18 @@ int spf__tree_erase(struct spf__tree_edit *edit, const struct spf__vma *vma)
 /* ---- begin and end */
 
 void spf__tree_edit_begin(struct spf__tree_edit *edit, struct spf__node *root,
-                          struct spf__spares *spares, uint64_t id)
+                          struct spf__slab *slab, uint64_t id)
 {
     edit->root = root;
     edit->made = NULL;
     edit->left = NULL;
-    edit->spares = spares;
+    edit->slab = slab;
     edit->id = id;
 }
 
 void spf__tree_edit_drop(struct spf__tree_edit *edit)
 {
-    spf__nodes_free(edit->spares, edit->made);
+    spf__nodes_free(edit->slab, edit->made);
     edit->made = NULL;
     edit->left = NULL;
 }
@@ -371,5 +346,5 @@ void spf__tree_edit_tidy(struct spf__tree_edit *edit)
         *list = node;
     }
     edit->made = keep;
-    spf__nodes_free(edit->spares, drop);
+    spf__nodes_free(edit->slab, drop);
 }

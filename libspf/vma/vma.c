@@ -9,15 +9,11 @@
 
 #include "libspf/base/check.h"
 
-#include <stdlib.h>
-
-/* A line of its own each: a writer that makes one odd disturbs no other's readers. */
-#define LINE 64
-
-struct spf__vma *spf__vma_new(uintptr_t start, uintptr_t end, uint32_t prot,
+struct spf__vma *spf__vma_new(struct spf__slab *slab, uintptr_t start, uintptr_t end, uint32_t prot,
                               struct spf_pager *pager, uint64_t offset)
 {
-    struct spf__vma *vma = aligned_alloc(LINE, (sizeof(*vma) + LINE - 1) / LINE * LINE);
+    /* A line of its own: a writer that makes one odd disturbs no other's readers. */
+    struct spf__vma *vma = spf__slab_take(slab);
 
     if (!vma)
         return NULL;
@@ -31,11 +27,6 @@ struct spf__vma *spf__vma_new(uintptr_t start, uintptr_t end, uint32_t prot,
     vma->fresh = true;
     vma->next = NULL;
     return vma;
-}
-
-void spf__vma_free(struct spf__vma *vma)
-{
-    free(vma);
 }
 
 bool spf__vma_continues(const struct spf__vma *left, const struct spf__vma *right)

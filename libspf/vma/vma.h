@@ -14,6 +14,8 @@
 #ifndef SPF_VMA_VMA_H
 #define SPF_VMA_VMA_H
 
+#include "libspf/base/slab.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,9 +45,8 @@ struct spf__snapshot {
 };
 
 /* Memory only; the pager's reference is the caller's matter.  NULL: no memory. */
-struct spf__vma *spf__vma_new(uintptr_t start, uintptr_t end, uint32_t prot,
+struct spf__vma *spf__vma_new(struct spf__slab *slab, uintptr_t start, uintptr_t end, uint32_t prot,
                               struct spf_pager *pager, uint64_t offset);
-void spf__vma_free(struct spf__vma *vma);
 
 /* Offset into the pager of an address in (or at the end of) the VMA. */
 static inline uint64_t spf__vma_offset(const struct spf__vma *vma, uintptr_t addr)
