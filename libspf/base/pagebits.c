@@ -107,6 +107,16 @@ void spf__pagebits_mark(struct spf__pagebits *t, unsigned slot, size_t page, siz
     }
 }
 
+bool spf__pagebits_claim(struct spf__pagebits *t, unsigned slot, size_t page)
+{
+    _Atomic uint64_t *bits = bitmap_of(t, slot);
+    size_t word = page / WORD;
+    uint64_t bit = 1ull << page % WORD;
+
+    set_bits(&bits[words(t->npages) + word / WORD], 1ull << word % WORD);
+    return !(atomic_fetch_or_explicit(&bits[word], bit, memory_order_relaxed) & bit);
+}
+
 /* One word of all bitmaps together. */
 static uint64_t word_of_all(struct spf__pagebits *t, size_t word)
 {

@@ -35,6 +35,9 @@ int spf__pagebits_attach(struct spf__pagebits *bits, unsigned slot);
 /* The slot's owner, inside a window, a bypass, or with the lock held for reading. */
 void spf__pagebits_mark(struct spf__pagebits *bits, unsigned slot, size_t page, size_t npages);
 
+/* Mark one page.  True: it was not marked, and nobody else was told so. */
+bool spf__pagebits_claim(struct spf__pagebits *bits, unsigned slot, size_t page);
+
 /* Is the page marked, by any slot? */
 bool spf__pagebits_has(struct spf__pagebits *bits, size_t page);
 

@@ -266,26 +266,40 @@ static void close_window(struct spf__fault *fault)
         spf__window_close(fault->slot);
 }
 
+/* The note of an earlier failure.  Whoever sleeps on the page meets the poison. */
+static int failed_before(struct spf__fault *fault, int error)
+{
+    if (fault->attempt == SPF_ATTEMPT_SPECULATIVE)
+        return SPF_ABORT_PAGER_FAILED;
+    fault->refused = fault->mm->mmu_ops.poison != NULL;
+    if (fault->refused)
+        wake(fault, fault->addr, 1);
+    return failed(fault, error);
+}
+
 /*
  * The pager's error, which holds: noted, so that the page fails alike until it is
  * zapped and the pager is not asked again; and poisoned, where the kernel can, so
- * that accesses fail without us.
+ * that accesses fail without us.  One fault alone does it: then a page that can't be
+ * poisoned for something is there already holds contents, and not another's poison.
  */
 static int fail_page(struct spf__fault *fault)
 {
     struct spf_mm *mm = fault->mm;
+    uint64_t page = spf__page_of(mm, fault->addr);
 
     if (fault->attempt == SPF_ATTEMPT_SPECULATIVE)
         return SPF_ABORT_PAGER_FAILED;
-    if (poison(fault) == -EEXIST) {
-        fault->outcome = SPF_OUTCOME_PRESENT;
-        fault->reached = 1; /* a question for several was narrowed to this one */
-        wake(fault, fault->addr, 1);
-        return SPF__DONE;
-    }
-    spf__pagebits_mark(&mm->failed, 0, spf__page_of(mm, fault->addr), 1);
     atomic_store_explicit(&mm->any_failed, true, memory_order_relaxed);
-    return failed(fault, fault->answer.error);
+    if (!spf__pagebits_claim(&mm->failed, 0, page))
+        return failed_before(fault, fault->answer.error);
+    if (poison(fault) != -EEXIST)
+        return failed(fault, fault->answer.error);
+    spf__pagebits_clear(&mm->failed, page, 1);
+    fault->outcome = SPF_OUTCOME_PRESENT;
+    fault->reached = 1; /* a question for several was narrowed to this one */
+    wake(fault, fault->addr, 1);
+    return SPF__DONE;
 }
 
 static void count_install(struct spf__fault *fault, const struct spf_install *run)
@@ -348,15 +362,6 @@ static int unprotect(struct spf__fault *fault)
     return SPF__DONE;
 }
 
-/* The note of an earlier failure.  Whoever sleeps on the page meets the poison. */
-static int failed_before(struct spf__fault *fault)
-{
-    fault->refused = fault->mm->mmu_ops.poison != NULL;
-    if (fault->refused)
-        wake(fault, fault->addr, 1);
-    return failed(fault, -EIO);
-}
-
 /* ---- all of it */
 
 /* The lock stays held over a pager that never blocks, and on a last try. */
@@ -373,7 +378,7 @@ static int before_fetch(struct spf__fault *fault)
     if (next == SPF__NEXT && (fault->flags & SPF_FAULT_WRITE_PROTECTED))
         return unprotect(fault);
     if (next == SPF__NEXT && spf__page_failed(fault->mm, fault->addr))
-        return failed_before(fault);
+        return failed_before(fault, -EIO);
     return next == SPF__NEXT ? pin(fault) : next;
 }
 
