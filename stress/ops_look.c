@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Operations that only look: any actor, any range, at any time.
+ *
+ * Each reads the range's generation, does its access, and reads the generation
+ * again.  If it was even and is the same, nobody changed the range in between,
+ * and what was seen must be what the state says.
+ */
+#include "stress.h"
+
+#include <errno.h>
+#include <string.h>
+
+static struct range *some_range(struct actor *actor)
+{
+    return &run.range[actor_below(actor, run.options.ranges)];
+}
+
+static bool is_answer(const struct page_state *want, enum how how, enum touch seen)
+{
+    uint32_t need = how == HOW_LOAD ? SPF_PROT_READ : SPF_PROT_WRITE;
+
+    if (want->kind == KIND_NONE)
+        return seen == TOUCH_SEGV;
+    if (!(want->prot & need))
+        /* A page marked as failed answers before the VMA is asked. */
+        return seen == TOUCH_SEGV || (want->fails && seen == TOUCH_BUS);
+    return seen == (want->fails ? TOUCH_BUS : TOUCH_OK);
+}
+
+static void check_words(const struct actor *actor, const struct range *range, unsigned page,
+                        const struct page_state *want, const struct access *access)
+{
+    for (size_t i = access->n; i-- > 0;) {
+        unsigned at = access->at[i];
+        uint64_t word = content_word(range->index, page, want, at);
+
+        if (access->value[i] != word)
+            violation_content(actor, range, page, at, word, access->value[i]);
+    }
+}
+
+static void unsettled(struct actor *actor, uintptr_t page)
+{
+    touch_doubt(page);
+    actor->unsettled++;
+}
+
+/*
+ * Touch one page of a range; it must answer as `want` says.  want NULL: as the
+ * range's state says, if that does not change meanwhile.
+ */
+void look_at(struct actor *actor, const struct range *range, unsigned page, enum how how,
+             const struct page_state *want)
+{
+    unsigned rest = MARK_AT + 1 + actor_below(actor, PAGE_WORDS - MARK_AT - 1);
+    /* The place last, and checked first: it tells most about a page that is wrong. */
+    unsigned at[4] = {rest, MARK_AT, EPOCH_AT, PLACE_AT};
+    uint64_t value[4], generation = 0;
+    struct access access = {
+        .addr = range_addr(range, page), .how = how, .n = 4, .at = at, .value = value};
+    struct page_state state;
+    enum touch seen;
+
+    if (!want && !range_stable(range, &generation)) {
+        /* Touched all the same, without a verdict: this is where the races are. */
+        touch(&access);
+        unsettled(actor, access.addr);
+        return;
+    }
+    state = want ? *want : range_page(range, page);
+    if (how != HOW_LOAD)
+        access.n = 1;
+    seen = touch(&access);
+    if (!want && !range_unchanged(range, generation)) {
+        unsettled(actor, access.addr);
+        return;
+    }
+    actor->checked++;
+    if (!is_answer(&state, how, seen))
+        violation_touch(actor, range, page, how, &state, seen);
+    if (how == HOW_LOAD && seen == TOUCH_OK)
+        check_words(actor, range, page, &state, &access);
+}
+
+/* Every word of every page; the caller has claimed the range, or is alone. */
+void look_at_all(struct actor *actor, const struct range *range)
+{
+    for (unsigned page = 0; page < RANGE_PAGES; page++) {
+        struct page_state want = range_page(range, page);
+
+        look_at(actor, range, page, HOW_LOAD, &want);
+        if (want.kind == KIND_NONE || !(want.prot & SPF_PROT_READ) || want.fails)
+            continue;
+        for (unsigned first = 0; first < PAGE_WORDS; first += TOUCH_WORDS) {
+            unsigned at[TOUCH_WORDS];
+            uint64_t value[TOUCH_WORDS];
+            struct access access = {.addr = range_addr(range, page),
+                                    .how = HOW_LOAD,
+                                    .n = TOUCH_WORDS,
+                                    .at = at,
+                                    .value = value};
+            enum touch seen;
+
+            for (unsigned i = 0; i < TOUCH_WORDS; i++)
+                at[i] = first + i;
+            seen = touch(&access);
+            if (seen != TOUCH_OK)
+                violation_touch(actor, range, page, HOW_LOAD, &want, seen);
+            check_words(actor, range, page, &want, &access);
+        }
+    }
+}
+
+void op_read(struct actor *actor)
+{
+    struct range *range = some_range(actor);
+    unsigned page = actor_below(actor, RANGE_PAGES);
+    unsigned n = 1 + actor_below(actor, 8);
+
+    /* A few in a row, so that fault-around has something to go by. */
+    while (n-- && page < RANGE_PAGES)
+        look_at(actor, range, page++, HOW_LOAD, NULL);
+}
+
+void op_store_nothing(struct actor *actor)
+{
+    struct range *range = some_range(actor);
+
+    look_at(actor, range, actor_below(actor, RANGE_PAGES), HOW_STORE_NOTHING, NULL);
+}
+
+/* What prefault of these pages must return.  Two answers are right if both errors are there. */
+static bool prefault_answer(const struct page_state *page, unsigned n, uint32_t need, int ret)
+{
+    bool fault = false, fails = false;
+
+    for (unsigned i = 0; i < n; i++) {
+        if (page[i].kind == KIND_NONE || (page[i].prot & need) != need)
+            fault = true;
+        else if (page[i].fails)
+            fails = true;
+    }
+    if (!fault && !fails)
+        return ret == 0;
+    return (fault && ret == -EFAULT) || (fails && ret == -EIO);
+}
+
+void op_prefault(struct actor *actor)
+{
+    struct range *range = some_range(actor);
+    unsigned first = actor_below(actor, RANGE_PAGES);
+    unsigned n = 1 + actor_below(actor, RANGE_PAGES - first);
+    bool write = actor_below(actor, 3) == 0;
+    struct snapshot before;
+    bool stable = range_snapshot(range, &before), present;
+    size_t done = 0;
+    int ret = spf_mm_prefault(run.mm, range_addr(range, first), n * PAGE,
+                              write ? SPF_ACCESS_WRITE : SPF_ACCESS_READ, &done);
+
+    if (done > n * PAGE || (ret == 0 && done != n * PAGE))
+        violation("actor %u: prefault of %u pages returned %d and says %zu bytes are done",
+                  actor->id, n, ret, done);
+    present = touch_present(range_addr(range, first), n);
+    if (!stable || !range_unchanged(range, before.generation)) {
+        actor->unsettled++;
+        return;
+    }
+    actor->checked++;
+    if (ret == 0 && !present)
+        violation("actor %u: prefault of range %u, pages %u..%u, returned 0, but not all are there",
+                  actor->id, range->index, first, first + n - 1);
+    if (!prefault_answer(before.page + first, n, write ? SPF_PROT_WRITE : SPF_PROT_READ, ret))
+        violation("actor %u: prefault (%s) of range %u, pages %u..%u, returned %d", actor->id,
+                  write ? "write" : "read", range->index, first, first + n - 1, ret);
+}
+
+static uint64_t offset_of(const struct range *range, unsigned page, const struct page_state *state)
+{
+    if (state->kind == KIND_SHARED)
+        return shared_offset(range->index, page, state->birth);
+    return object_offset(state->birth, page);
+}
+
+static void check_vma(const struct actor *actor, const struct range *range, unsigned page,
+                      const struct page_state *want, const struct spf_vma_info *info)
+{
+    uintptr_t addr = range_addr(range, page);
+
+    if (addr < info->start || addr >= info->end || info->prot != want->prot)
+        violation("actor %u: query of %#zx, mapped with protection %u, gave [%#zx, %#zx) with %u",
+                  actor->id, (size_t)addr, want->prot, (size_t)info->start, (size_t)info->end,
+                  info->prot);
+    if ((want->kind == KIND_ZERO) != !info->pager)
+        violation("actor %u: query of %#zx gave another pager than was mapped", actor->id,
+                  (size_t)addr);
+    if (info->pager && info->offset + (addr - info->start) != offset_of(range, page, want))
+        violation("actor %u: query of %#zx gave offset %#llx for it, it was mapped at %#llx",
+                  actor->id, (size_t)addr,
+                  (unsigned long long)(info->offset + (addr - info->start)),
+                  (unsigned long long)offset_of(range, page, want));
+}
+
+void op_query(struct actor *actor)
+{
+    struct range *range = some_range(actor);
+    unsigned page = actor_below(actor, RANGE_PAGES);
+    uint64_t generation;
+    bool stable = range_stable(range, &generation);
+    struct page_state want = range_page(range, page);
+    struct spf_vma_info info;
+    int ret = spf_mm_query(run.mm, range_addr(range, page), &info);
+
+    if (!stable || !range_unchanged(range, generation)) {
+        actor->unsettled++;
+        return;
+    }
+    actor->checked++;
+    if (ret != (want.kind == KIND_NONE ? -ENOENT : 0))
+        violation("actor %u: query of range %u page %u, %smapped, returned %d", actor->id,
+                  range->index, page, want.kind == KIND_NONE ? "not " : "", ret);
+    if (!ret)
+        check_vma(actor, range, page, &want, &info);
+}
+
+void op_walk(struct actor *actor)
+{
+    struct spf_vma_info info;
+    uintptr_t at = 0;
+    int ret;
+
+    while ((ret = spf_mm_next(run.mm, at, &info)) == 0) {
+        if (info.start >= info.end || info.end <= at || info.start % PAGE || info.end % PAGE)
+            violation("actor %u: the VMA after %#zx is [%#zx, %#zx)", actor->id, (size_t)at,
+                      (size_t)info.start, (size_t)info.end);
+        at = info.end;
+    }
+    if (ret != -ENOENT)
+        violation("actor %u: spf_mm_next returned %d", actor->id, ret);
+}
+
+static uint64_t sum(const uint64_t *counts, size_t n)
+{
+    uint64_t total = 0;
+
+    while (n--)
+        total += *counts++;
+    return total;
+}
+
+void op_stats(struct actor *actor)
+{
+    struct spf_stats stats;
+    uint64_t faults;
+    int ret = spf_mm_stats(run.mm, &stats, sizeof(stats));
+
+    if (ret)
+        violation("actor %u: spf_mm_stats returned %d", actor->id, ret);
+    faults = sum(stats.faults, SPF_ATTEMPT_COUNT);
+    if (faults < actor->seen_faults)
+        violation("actor %u: the faults counted ran backwards, from %llu to %llu", actor->id,
+                  (unsigned long long)actor->seen_faults, (unsigned long long)faults);
+    actor->seen_faults = faults;
+}
