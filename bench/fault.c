@@ -324,7 +324,6 @@ int bench_fault(int argc, char **argv)
     bool help = false;
     int status, err;
 
-    cli_begin("bench fault");
     cpu_count(); /* takes the allowed CPUs from this thread, before it pins anything */
     status = parse(&job, argc, argv, &help);
     if (status == CLI_GOOD && help)
