@@ -68,14 +68,21 @@ static void refuse(int err, siginfo_t *info, ucontext_t *uc)
 }
 
 /*
- * Whose address it is, with the calling thread registered there.  One read
- * section over both: an mm is freed only after a grace period, and not while a
- * thread is registered.  0: not ours.
+ * Whose address it is, with the calling thread registered there.  A thread that is
+ * registered already finds the mm by its slot, which keeps the mm alive; for any
+ * other, one read section over both: an mm is freed only after a grace period, and
+ * not while a thread is registered.
  */
 static int enter(uintptr_t addr, struct spf_mm **mm, struct spf__slot **slot)
 {
     int err = 0;
 
+    *slot = spf__thread_find_at(addr);
+    if (*slot && (*slot)->mm->needs_sigbus &&
+        !atomic_load_explicit(&(*slot)->mm->dead, memory_order_relaxed)) {
+        *mm = (*slot)->mm;
+        return 0;
+    }
     spf__rcu_read_lock();
     *mm = spf__region_find(addr);
     if (*mm)

@@ -104,20 +104,20 @@ int spf__fault_run(struct spf__fault *fault)
     return 0;
 }
 
-int spf__fault_direct(struct spf__fault *fault)
+int spf__fault_direct(struct spf__direct *direct)
 {
-    struct spf_mm *mm = fault->mm;
-    int err = spf__thread_slot(mm, &fault->slot);
+    struct spf__fault *fault = &direct->fault;
+    int err = spf__thread_slot(fault->mm, &fault->slot);
 
     if (err)
         return err;
     fault->stream = &fault->slot->stream;
-    if (!mm->signals)
+    if (!fault->mm->signals)
         return spf__fault_run(fault);
-    spf__sigmask_block(&fault->outside);
-    fault->signals = &fault->outside;
+    spf__sigmask_block(&direct->outside);
+    fault->signals = &direct->outside;
     err = spf__fault_run(fault);
-    spf__sigmask_restore(&fault->outside);
+    spf__sigmask_restore(&direct->outside);
     return err;
 }
 
@@ -133,23 +133,24 @@ static bool request_ok(const struct spf_fault_request *r)
 int spf_mm_fault(struct spf_mm *mm, const struct spf_fault_request *request,
                  struct spf_fault_answer *answer)
 {
-    struct spf__fault fault = {.mm = mm};
+    struct spf__direct direct = {.fault = {.mm = mm}};
+    struct spf__fault *fault = &direct.fault;
     int err;
 
     if (!mm || !answer || !request_ok(request))
         return -EINVAL;
-    fault.addr = request->addr;
-    fault.access = request->access;
-    fault.flags = request->flags;
-    fault.want = request->attempt == SPF_ATTEMPT_BYPASS ? SPF_ATTEMPT_AUTO : request->attempt;
-    err = spf__fault_direct(&fault);
+    fault->addr = request->addr;
+    fault->access = request->access;
+    fault->flags = request->flags;
+    fault->want = request->attempt == SPF_ATTEMPT_BYPASS ? SPF_ATTEMPT_AUTO : request->attempt;
+    err = spf__fault_direct(&direct);
     if (err)
         return err;
     *answer =
-        (struct spf_fault_answer){.outcome = fault.outcome,
-                                  .attempt = fault.attempt,
-                                  .error = fault.outcome == SPF_OUTCOME_FAILED ? fault.error : 0,
-                                  .aborts = fault.aborts,
-                                  .npages = fault.installed};
+        (struct spf_fault_answer){.outcome = fault->outcome,
+                                  .attempt = fault->attempt,
+                                  .error = fault->outcome == SPF_OUTCOME_FAILED ? fault->error : 0,
+                                  .aborts = fault->aborts,
+                                  .npages = fault->installed};
     return 0;
 }

@@ -63,10 +63,11 @@ struct spf__fault {
     enum spf__refusal refusal;  /* what makes a verdict felt */
 
     /* on the way */
-    sigset_t outside; /* of a direct call: what `signals` points to */
     enum spf_attempt attempt;
-    bool hold;      /* last try: the lock is held throughout */
-    bool locked;    /* it is held now */
+    bool hold;   /* last try: the lock is held throughout */
+    bool locked; /* it is held now */
+    bool kept;   /* the guard stays up over the pager */
+    /* it is held now */
     unsigned level; /* faults of this thread in this mm that it is inside of */
     bool nested;    /* inside of one, in whatever mm */
     struct spf__snapshot vma;
@@ -92,8 +93,12 @@ struct spf__fault {
  */
 int spf__fault_run(struct spf__fault *fault);
 
-/* Register the calling thread if need be, block signals, run, restore. */
-int spf__fault_direct(struct spf__fault *fault);
+/* A fault by direct call: registers the calling thread if need be, blocks signals, runs. */
+struct spf__direct {
+    struct spf__fault fault;
+    sigset_t outside; /* what was blocked before */
+};
+int spf__fault_direct(struct spf__direct *direct);
 
 /* One attempt through all stages: SPF__DONE or an abort reason.  stages.c */
 int spf__fault_attempt(struct spf__fault *fault);

@@ -8,22 +8,22 @@
 static int prefault_run(struct spf_mm *mm, uintptr_t addr, size_t most, enum spf_access access,
                         size_t *npages)
 {
-    struct spf__fault fault = {
-        .mm = mm, .addr = addr, .access = access, .npages = most, .want = mm->attempt};
-    int err = spf__fault_direct(&fault);
+    struct spf__direct direct = {
+        .fault = {.mm = mm, .addr = addr, .access = access, .npages = most, .want = mm->attempt}};
+    int err = spf__fault_direct(&direct);
 
     if (err)
         return err;
-    switch (fault.outcome) {
+    switch (direct.fault.outcome) {
     case SPF_OUTCOME_INSTALLED:
     case SPF_OUTCOME_PRESENT:
-        *npages = fault.reached;
+        *npages = direct.fault.reached;
         return 0;
     case SPF_OUTCOME_NO_VMA:
     case SPF_OUTCOME_NO_ACCESS:
         return -EFAULT;
     case SPF_OUTCOME_FAILED:
-        return fault.error;
+        return direct.fault.error;
     default:
         return -EAGAIN;
     }

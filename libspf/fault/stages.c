@@ -227,6 +227,10 @@ static int fetch(struct spf__fault *fault)
     if (fault->answer.kind)
         return SPF__NEXT;
     spf__around_choose(fault);
+    if (fault->kept) {
+        fetch_now(fault);
+        return SPF__NEXT;
+    }
     switch (spf__ask(fault)) {
     case SPF__ASK_SERVED:
         spf__count(fault->slot, SPF__C_SHARED_FETCHES);
@@ -364,10 +368,14 @@ static int unprotect(struct spf__fault *fault)
 
 /* ---- all of it */
 
-/* The lock stays held over a pager that never blocks, and on a last try. */
+/*
+ * Over a pager that answers at once the guard stays up; the lock over any that
+ * does not block; and on a last try over all.
+ */
 static bool keeps_guard(const struct spf__fault *fault)
 {
-    return fault->attempt == SPF_ATTEMPT_LOCKED && (fault->hold || !may_block(fault));
+    return fault->hold || (pager_of(fault)->flags & SPF__PAGER_INSTANT) ||
+           (fault->attempt == SPF_ATTEMPT_LOCKED && !may_block(fault));
 }
 
 /* In the guard: from the address to a pinned pager. */
@@ -385,7 +393,9 @@ static int before_fetch(struct spf__fault *fault)
 /* In the guard: from the pager's answer to an installed page. */
 static int after_fetch(struct spf__fault *fault)
 {
-    int next = check(fault);
+    /* Where the guard was never left, what was found is there still; whether it is
+     * current, the window asks in any case. */
+    int next = fault->kept ? SPF__NEXT : check(fault);
 
     return next == SPF__NEXT ? install(fault) : next;
 }
@@ -393,15 +403,15 @@ static int after_fetch(struct spf__fault *fault)
 /* Outside of the guard, unless it is kept; inside again if the next stage may go on. */
 static int fetch_between(struct spf__fault *fault)
 {
-    bool keep = keeps_guard(fault);
     int next;
 
-    if (!keep)
+    fault->kept = keeps_guard(fault);
+    if (!fault->kept)
         spf__guard_exit(fault);
     next = fetch(fault);
-    if (next == SPF__NEXT && !keep)
+    if (next == SPF__NEXT && !fault->kept)
         spf__guard_enter(fault);
-    if (next != SPF__NEXT && keep)
+    if (next != SPF__NEXT && fault->kept)
         spf__guard_exit(fault);
     return next;
 }

@@ -61,6 +61,15 @@ struct spf__slot *spf__thread_find(struct spf_mm *mm)
     return slot;
 }
 
+struct spf__slot *spf__thread_find_at(uintptr_t addr)
+{
+    struct spf__slot *slot = mine;
+
+    while (slot && !spf__in_arena(slot->mm, addr))
+        slot = slot->next;
+    return slot;
+}
+
 static int join_blocked(struct spf_mm *mm, struct spf__slot **out)
 {
     int err = spf__mode_join(mm, out);

@@ -14,6 +14,9 @@ extern __thread unsigned spf__thread_faults __attribute__((tls_model("initial-ex
 /* In the child of a fork: it takes part in nothing. */
 void spf__thread_forked(void);
 
+/* The calling thread's slot in the mm whose arena holds addr.  NULL: in none. */
+struct spf__slot *spf__thread_find_at(uintptr_t addr);
+
 /* NULL: not registered. */
 struct spf__slot *spf__thread_find(struct spf_mm *mm);
 

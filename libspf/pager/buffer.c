@@ -50,7 +50,7 @@ int spf_pager_create_buffer(const void *data, size_t len, struct spf_pager **out
         return -ENOMEM;
     b->data = data;
     b->len = len;
-    err = spf__pager_new(&buffer_ops, b, SPF_PAGER_NONBLOCKING, len, out);
+    err = spf__pager_new(&buffer_ops, b, SPF_PAGER_NONBLOCKING | SPF__PAGER_INSTANT, len, out);
     if (err)
         free(b);
     return err;

@@ -8,6 +8,12 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/*
+ * Answers at once out of memory, and nobody counts the questions: a fault stays in
+ * its guard over the call, and does not look whether others ask the same.
+ */
+#define SPF__PAGER_INSTANT 0x80000000u
+
 struct spf_pager {
     struct spf_pager_ops ops; /* never changes */
     void *priv;

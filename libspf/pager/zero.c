@@ -30,7 +30,7 @@ static long zero_fetch(void *priv, const struct spf_fetch *fetch, const void **p
 
 struct spf_pager spf__pager_zero = {
     .ops = {.size = sizeof(struct spf_pager_ops), .fetch = zero_fetch},
-    .flags = SPF_PAGER_NONBLOCKING,
+    .flags = SPF_PAGER_NONBLOCKING | SPF__PAGER_INSTANT,
     .len = UINT64_MAX,
 };
 

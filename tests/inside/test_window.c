@@ -284,6 +284,7 @@ static void pause_for(unsigned n)
 
 static void install_run(void *arg)
 {
+    uint64_t seed = *(uint64_t *)arg + 1;
     struct spf__snapshot shot;
 
     while (!atomic_load_explicit(&race.stop, memory_order_relaxed)) {
@@ -293,11 +294,18 @@ static void install_run(void *arg)
         stay(&race.installing, &race.alone);
         spf__window_close(slot);
         atomic_fetch_add_explicit(&race.opened, 1, memory_order_relaxed);
+        pause_for((unsigned)t_random(&seed, 16));
     }
 }
 
-static void write_once(uint64_t seq)
+/*
+ * Every other time the writer has just seen the slot closed.  Then its scan takes
+ * no time, and its odd store is still on its way: if it may be, a window opens now.
+ */
+static void write_once(uint64_t seq, bool closed)
 {
+    while (closed && atomic_load_explicit(&slot->window, memory_order_relaxed))
+        spf__cpu_relax();
     spf__vma_make_odd(&vma);
     spf__window_drain(mm, writer, null_mm_page(mm, 7), null_mm_page(mm, 8));
     stay(&race.alone, &race.installing);
@@ -306,15 +314,16 @@ static void write_once(uint64_t seq)
 
 T(window_inside, a_writer_that_has_drained_is_alone)
 {
-    uint64_t seed = t_seed("window_inside/a_writer_that_has_drained_is_alone");
+    uint64_t seed = t_seed("window_inside/a_writer_that_has_drained_is_alone"), mine = seed;
     uint64_t end_ns = spf__sys_now_ns() + RACE_NS;
     uint64_t written = 0;
 
     begin(1000);
-    t_job_start(&race.job, install_run, NULL);
+    t_job_start(&race.job, install_run, &seed);
     while (written % 64 || spf__sys_now_ns() < end_ns) {
-        write_once(10 + 2 * ++written);
-        pause_for((unsigned)t_random(&seed, 64)); /* let windows open */
+        ++written;
+        write_once(10 + 2 * written, written % 2);
+        pause_for((unsigned)t_random(&mine, 64)); /* let windows open */
     }
     t_true(t_await(&race.opened, 1), "no window ever opened");
     atomic_store(&race.stop, 1);

@@ -10,7 +10,7 @@ def test_keys():
     """--quick --json has each ratio as a plain number with its interval"""
     if spf.slow:
         raise Skip("figures under a sanitizer mean nothing")
-    report = spf.json("bench", "fault", "--quick", timeout=500)
+    report = spf.json("bench", "fault", "--quick", "--pairs", "5", timeout=500)
     for name in ("inline_vs_raw", "pool_vs_raw", "around_vs_kernel"):
         low, middle, high = (report[name + end] for end in ("_low", "", "_high"))
         assert 0 < low <= middle <= high, (name, low, middle, high)
