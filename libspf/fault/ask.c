@@ -67,30 +67,28 @@ static bool claim(struct spf__fault *fault, struct spf__ask_entry *entry, uint32
     if (!atomic_compare_exchange_strong_explicit(&entry->word, &word, claimed, memory_order_acquire,
                                                  memory_order_relaxed))
         return false;
-    atomic_store_explicit(&entry->page, key_page(fault), memory_order_relaxed);
-    atomic_store_explicit(&entry->seq, fault->vma.seq, memory_order_relaxed);
+    /* [O30.b] release: who sees a new key sees the new word as well. */
+    atomic_store_explicit(&entry->page, key_page(fault), memory_order_release);
+    atomic_store_explicit(&entry->seq, fault->vma.seq, memory_order_release);
     /* [O23.b] release: the key is there before the entry can be joined. */
     atomic_store_explicit(&entry->word, (word & ~STATE) | ASKING, memory_order_release);
     fault->entry = entry;
     return true;
 }
 
-/* The entry is in state `word`, read before its key was. */
-static bool join(const struct spf__fault *fault, struct spf__ask_entry *entry, uint32_t word)
+/* Is it our key, in the state `word` that was read before it? */
+static bool our_key(const struct spf__fault *fault, struct spf__ask_entry *entry)
 {
-    uint32_t version = word / VERSION;
+    /* [O30.a] acquire: the key before the word is read again, by done_before. */
+    return atomic_load_explicit(&entry->page, memory_order_acquire) == key_page(fault) &&
+           atomic_load_explicit(&entry->seq, memory_order_acquire) == fault->vma.seq;
+}
 
-    if (atomic_load_explicit(&entry->page, memory_order_relaxed) != key_page(fault) ||
-        atomic_load_explicit(&entry->seq, memory_order_relaxed) != fault->vma.seq)
-        return false;
-    do {
-        /* Only the number of waiters may have changed since the key was read. */
-        if (word / VERSION != version || (word & STATE) != ASKING || (word & WAITERS) == WAITERS)
-            return false;
-        /* [O22.c] acquire: the claim that this version began with. */
-    } while (!atomic_compare_exchange_weak_explicit(&entry->word, &word, word + WAITER,
-                                                    memory_order_acquire, memory_order_relaxed));
-    return true;
+static bool join(struct spf__ask_entry *entry, uint32_t word)
+{
+    /* [O22.c] acquire: the claim that this version began with. */
+    return atomic_compare_exchange_strong_explicit(&entry->word, &word, word + WAITER,
+                                                   memory_order_acquire, memory_order_relaxed);
 }
 
 static void leave(struct spf__ask_entry *entry)
@@ -128,33 +126,87 @@ static uint64_t wait_done(struct spf__ask_entry *entry)
     return npages;
 }
 
+/*
+ * The owner is done, and had our key: then the page went in between this thread's
+ * access and now, under the very sequence that the VMA still has, so it is present.
+ * A thread takes that answer once for a key: should somebody have dropped the page
+ * behind the engine's back, the second time asks the pager.
+ */
+static uint64_t done_before(struct spf__fault *fault, struct spf__ask_entry *entry, uint32_t word)
+{
+    struct spf__slot *slot = fault->slot;
+    uint64_t npages = atomic_load_explicit(&entry->npages, memory_order_acquire); /* [O30.a] */
+
+    if (!our_key(fault, entry) ||
+        (slot->served_page == key_page(fault) && slot->served_seq == fault->vma.seq) ||
+        atomic_load_explicit(&entry->word, memory_order_relaxed) != word)
+        return 0;
+    slot->served_page = key_page(fault);
+    slot->served_seq = fault->vma.seq;
+    return npages;
+}
+
 static struct spf__ask_entry *entry_for(const struct spf__fault *fault)
 {
     return &fault->mm->ask->entry[key_page(fault) % ENTRIES];
 }
 
+/* May this fault own an entry, or wait for an owner?  Not if an owner could need it. */
+static bool takes_part(const struct spf__fault *fault)
+{
+    return fault->attempt != SPF_ATTEMPT_BYPASS && !fault->locked && !fault->nested &&
+           !fault->entry;
+}
+
+/* Pages of the run that are present by another's work.  *settled: that is the answer. */
+static uint64_t ask_entry(struct spf__fault *fault, struct spf__ask_entry *entry, bool *settled)
+{
+    /* [O23.a] acquire: the key that belongs to this state; partner: claim. */
+    uint32_t word = atomic_load_explicit(&entry->word, memory_order_acquire);
+    uint64_t have = 0;
+
+    *settled = true;
+    switch ((enum state)(word & STATE)) {
+    case FREE:
+        have = done_before(fault, entry, word);
+        if (!have)
+            *settled = claim(fault, entry, word);
+        return have;
+    case CLAIMED: /* its owner is between two stores */
+        spf__sys_yield();
+        *settled = false;
+        return 0;
+    case ASKING:
+        if (!our_key(fault, entry) || (word & WAITERS) == WAITERS)
+            return 0;
+        *settled = join(entry, word);
+        if (*settled)
+            fault->waited = true;
+        return *settled ? wait_done(entry) : 0;
+    case DONE:
+        return done_before(fault, entry, word);
+    }
+    return 0;
+}
+
 enum spf__ask spf__ask(struct spf__fault *fault)
 {
-    struct spf__ask_entry *entry = entry_for(fault);
     size_t need = ((fault->addr - fault->run_start) >> fault->mm->page_shift) + 1;
+    struct spf__ask_entry *entry = entry_for(fault);
+    bool settled;
     uint64_t have;
-    uint32_t word;
 
-    if (fault->attempt == SPF_ATTEMPT_BYPASS || fault->locked || fault->nested || fault->entry)
+    if (!takes_part(fault))
         return SPF__ASK_SELF;
-    /* [O23.a] acquire: the key that belongs to this state; partner: claim. */
-    word = atomic_load_explicit(&entry->word, memory_order_acquire);
-    if ((word & STATE) == FREE) {
-        claim(fault, entry, word);
-        return SPF__ASK_SELF;
+    fault->waited = false;
+    do
+        have = ask_entry(fault, entry, &settled);
+    while (!settled);
+    if (have >= need) {
+        fault->reached = have;
+        return SPF__ASK_SERVED;
     }
-    if ((word & STATE) != ASKING || !join(fault, entry, word))
-        return SPF__ASK_SELF;
-    have = wait_done(entry);
-    if (have < need)
-        return SPF__ASK_LOST;
-    fault->reached = have;
-    return SPF__ASK_SERVED;
+    return fault->waited ? SPF__ASK_LOST : SPF__ASK_SELF;
 }
 
 void spf__ask_complete(struct spf__fault *fault, size_t npages)
@@ -168,7 +220,7 @@ void spf__ask_complete(struct spf__fault *fault, size_t npages)
     /* Asked again for one page alone: then the count starts elsewhere. */
     if (atomic_load_explicit(&entry->page, memory_order_relaxed) != key_page(fault))
         npages = 0;
-    atomic_store_explicit(&entry->npages, npages, memory_order_relaxed);
+    atomic_store_explicit(&entry->npages, npages, memory_order_relaxed); /* before O24.b */
     word = atomic_load_explicit(&entry->word, memory_order_relaxed);
     do {
         next = (word & WAITERS) ? (word & ~STATE) | DONE : (word / VERSION + 1) * VERSION | FREE;

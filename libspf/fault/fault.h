@@ -76,6 +76,7 @@ struct spf__fault {
     size_t run_pages;
     struct spf__answer answer;
     struct spf__ask_entry *entry; /* ours to complete */
+    bool waited;                  /* for the owner of another one */
 
     /* the answer */
     enum spf_outcome outcome;

@@ -110,18 +110,22 @@ void spf__slot_give_back(struct spf__slot *slot)
     atomic_store_explicit(&slot->tid, 0, memory_order_relaxed);
 }
 
+static void chunk_free(struct spf_mm *mm, struct spf__slot *chunk)
+{
+    /* Also of a slot that was never listed, for the MMU refused it. */
+    for (unsigned i = 0; i < SPF__SLOTS_A_CHUNK; i++)
+        if (chunk[i].buf)
+            spf__sys_unmap(chunk[i].buf, buf_len(mm));
+    spf__sys_unmap(chunk, SPF__SLOTS_A_CHUNK * sizeof(*chunk));
+}
+
 void spf__slots_free(struct spf_mm *mm)
 {
-    unsigned n = atomic_load_explicit(&mm->nslots, memory_order_relaxed);
-
-    for (unsigned i = 0; i < n; i++)
-        if (spf__slot(mm, i)->buf)
-            spf__sys_unmap(spf__slot(mm, i)->buf, buf_len(mm));
     for (unsigned i = 0; i < SPF__CHUNKS; i++) {
         struct spf__slot *chunk = atomic_load_explicit(&mm->chunks[i], memory_order_relaxed);
 
         if (chunk)
-            spf__sys_unmap(chunk, SPF__SLOTS_A_CHUNK * sizeof(*chunk));
+            chunk_free(mm, chunk);
     }
 }
 

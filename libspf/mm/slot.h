@@ -67,6 +67,8 @@ struct spf__slot {
     bool busy;              /* in a guard or an edit: no fault may come now; the owner's */
     void *buf;              /* where pagers put pages, by depth; the owner's */
     struct spf__stream stream;
+    uint64_t served_page; /* the last answer taken from a finished entry, see fault/ask.c */
+    uint64_t served_seq;
 
     _Alignas(128) _Atomic uint64_t counters[SPF__C_COUNT];
 };
