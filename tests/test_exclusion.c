@@ -25,11 +25,10 @@ struct actor {
     struct t_mmu *mmu;
     uint64_t random;
     unsigned rounds;
-    size_t first; /* writers: the first page of this one's share of the arena */
-    bool dawdle;  /* writers: give what is late time to do its harm */
-    struct t_src srcs[2];
-    struct spf_pager *pagers[2];
-    char wrong[120]; /* what was not so, first */
+    size_t first;       /* writers: the first page of this one's share of the arena */
+    bool dawdle;        /* writers: give what is late time to do its harm */
+    struct t_src *srcs; /* writers: one for each round, mapped and put at once */
+    char wrong[120];    /* what was not so, first */
     atomic_int *stop;
 };
 
@@ -84,7 +83,7 @@ static void nothing_writable(struct actor *actor, size_t first, size_t n)
             complain(actor, "writable after protect", i);
 }
 
-static void new_pages_only(struct actor *actor, size_t first, size_t n, size_t object,
+static void new_pages_only(struct actor *actor, size_t first, size_t n, const struct t_src *src,
                            uint64_t offset)
 {
     for (size_t i = 0; i < n; i++) {
@@ -92,7 +91,7 @@ static void new_pages_only(struct actor *actor, size_t first, size_t n, size_t o
         struct spf_fault_answer answer;
 
         if (spf_mm_fault(actor->mm, &request, &answer) || answer.outcome > SPF_OUTCOME_PRESENT ||
-            !t_src_matches(t_mmu_page(actor->mmu, request.addr), SMALL, actor->srcs[object].gen,
+            !t_src_matches(t_mmu_page(actor->mmu, request.addr), SMALL, src->gen,
                            offset + i * SMALL))
             complain(actor, "not the page mapped there", first + i);
     }
@@ -106,32 +105,39 @@ static void dawdle(const struct actor *actor)
         nanosleep(&pause, NULL);
 }
 
-static void write_once(struct actor *actor)
+static void map_new(struct actor *actor, size_t first, size_t n, struct t_src *src, uint64_t offset)
+{
+    struct spf_pager *pager = t_src_pager(src, 1 + (uint64_t)(src - actor->srcs));
+    uintptr_t addr = addr_of(first);
+
+    if (spf_mm_map(actor->mm, &addr, n * SMALL, RW, SPF_MAP_FIXED_NOREPLACE, pager, offset))
+        complain(actor, "map failed", first);
+    spf_pager_put(pager);
+}
+
+static void write_once(struct actor *actor, struct t_src *src)
 {
     size_t n = 1 + t_random(&actor->random, 8);
     size_t first = actor->first + t_random(&actor->random, SHARE - n + 1);
-    size_t object = t_random(&actor->random, 2);
     uint64_t offset = t_random(&actor->random, 100) * SMALL;
     uintptr_t addr = addr_of(first);
 
     if (spf_mm_unmap(actor->mm, addr, n * SMALL))
         complain(actor, "unmap failed", first);
     nothing_left(actor, first, n, "left after unmap");
-    if (spf_mm_map(actor->mm, &addr, n * SMALL, RW, SPF_MAP_FIXED_NOREPLACE, actor->pagers[object],
-                   offset))
-        complain(actor, "map failed", first);
+    map_new(actor, first, n, src, offset);
     dawdle(actor);
-    new_pages_only(actor, first, n, object, offset);
+    new_pages_only(actor, first, n, src, offset);
     if (spf_mm_protect(actor->mm, addr, n * SMALL, RO))
         complain(actor, "protect failed", first);
     dawdle(actor);
     nothing_writable(actor, first, n);
-    new_pages_only(actor, first, n, object, offset);
+    new_pages_only(actor, first, n, src, offset);
     if (t_random(&actor->random, 2) && spf_mm_protect(actor->mm, addr, n * SMALL, RW))
         complain(actor, "protect back failed", first);
     if (t_random(&actor->random, 2) && spf_mm_discard(actor->mm, addr, n * SMALL))
         complain(actor, "discard failed", first);
-    new_pages_only(actor, first, n, object, offset);
+    new_pages_only(actor, first, n, src, offset);
 }
 
 static void write_rounds(void *arg)
@@ -139,7 +145,7 @@ static void write_rounds(void *arg)
     struct actor *actor = arg;
 
     for (unsigned i = 0; i < actor->rounds && !actor->wrong[0]; i++)
-        write_once(actor);
+        write_once(actor, &actor->srcs[i]);
 }
 
 /* ---- the test ---- */
@@ -187,8 +193,8 @@ static void writer_start(size_t i, const struct actor *common, unsigned rounds)
     writer->dawdle = common->dawdle;
     writer->first = i * SHARE;
     writer->rounds = rounds;
-    for (size_t k = 0; k < 2; k++)
-        writer->pagers[k] = t_src_pager(&writer->srcs[k], 10 * (i + 1) + k);
+    writer->srcs = calloc(rounds, sizeof(*writer->srcs));
+    t_true(writer->srcs != NULL);
     actor_start(writer, common, FAULTERS + i, write_rounds);
 }
 
@@ -198,8 +204,16 @@ static void writer_end(size_t i)
 
     t_job_join(&writer->job);
     t_true(!writer->wrong[0], "(%s)", writer->wrong);
-    spf_pager_put(writer->pagers[0]);
-    spf_pager_put(writer->pagers[1]);
+}
+
+/* Every pager was released, once, and not while anybody used it. */
+static void pagers_ended(struct actor *writer)
+{
+    for (unsigned i = 0; i < writer->rounds; i++) {
+        t_true(atomic_load(&writer->srcs[i].released) == 1, "(round %u)", i);
+        t_true(atomic_load(&writer->srcs[i].late) == 0, "(round %u)", i);
+    }
+    free(writer->srcs);
 }
 
 static void strike_start(struct actor *striker, const struct actor *common)
@@ -246,10 +260,8 @@ static void race_freely(uint32_t around, unsigned rounds, bool struck_by_signals
         t_true(!faulters[i].wrong[0], "(%s)", faulters[i].wrong);
     }
     t_mmu_end(&mmu, common.mm);
-    for (size_t i = 0; i < WRITERS * 2; i++) {
-        t_eq(atomic_load(&writers[i / 2].srcs[i % 2].released), 1);
-        t_eq(atomic_load(&writers[i / 2].srcs[i % 2].late), 0);
-    }
+    for (size_t i = 0; i < WRITERS; i++)
+        pagers_ended(&writers[i]);
 }
 
 T(exclusion, single_pages_against_every_kind_of_writer)

@@ -60,27 +60,34 @@ static void edit_for(uint64_t ns)
 
 struct asker {
     struct t_job job;
+    const atomic_int *over; /* what quiesce waits for: not 0 when it returns */
+    atomic_int started;
     atomic_int stop;
-    atomic_int early; /* quiesce has returned while the fetch was held */
+    atomic_int early;
 };
 
 static void ask_run(void *arg)
 {
     struct asker *a = arg;
 
+    atomic_store(&a->started, 1);
     do {
         if (spf_mm_quiesce(mm))
             return;
-        if (!atomic_load(&src.released))
+        if (!atomic_load(a->over))
             atomic_fetch_add(&a->early, 1);
     } while (!atomic_load(&a->stop));
 }
 
-static void askers_start(struct asker *askers, int n)
+static void askers_start(struct asker *askers, int n, const atomic_int *over)
 {
     memset(askers, 0, sizeof(*askers) * (size_t)n);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
+        askers[i].over = over;
         t_job_start(&askers[i].job, ask_run, &askers[i]);
+    }
+    for (int i = 0; i < n; i++)
+        t_true(t_await(&askers[i].started, 1));
 }
 
 static void askers_end(struct asker *askers, int n)
@@ -107,7 +114,7 @@ T(reclaim, quiesce_waits_for_the_fault)
     struct asker one;
 
     begin();
-    askers_start(&one, 1);
+    askers_start(&one, 1, &src.released);
     t_true(!t_job_within(&one.job, T_MOMENT_MS));
     let_fetch();
     askers_end(&one, 1);
@@ -119,7 +126,7 @@ T(reclaim, quiesce_waits_for_the_fault_whatever_others_edit)
     struct asker one;
 
     begin();
-    askers_start(&one, 1);
+    askers_start(&one, 1, &src.released);
     edit_for(RACE_NS);
     let_fetch();
     askers_end(&one, 1);
@@ -131,7 +138,7 @@ T(reclaim, quiesce_waits_for_the_fault_whoever_else_does)
     struct asker askers[3];
 
     begin();
-    askers_start(askers, 3);
+    askers_start(askers, 3, &src.released);
     t_sleep_ms(RACE_NS / 1000000);
     let_fetch();
     askers_end(askers, 3);
@@ -160,7 +167,7 @@ T(reclaim, quiesce_waits_for_a_release_that_another_thread_runs)
 {
     static const struct spf_pager_ops ops = {
         .size = sizeof(ops), .fetch = slow_fetch, .release = slow_release};
-    struct t_call first, second;
+    struct asker askers[2];
     struct spf_pager *pager;
 
     mm = t_mmu_mm(&mmu, 64, SPF_MM_MULTI);
@@ -172,16 +179,15 @@ T(reclaim, quiesce_waits_for_a_release_that_another_thread_runs)
     t_fault_start(&faulter, mm, BASE, SPF_ACCESS_READ);
     t_gate_await(&src.gate, 1);
     t_ok(spf_mm_unmap(mm, BASE, 4 * PAGE));
-    t_call_start(&first, T_QUIESCE, mm, 0, 0);
+    askers_start(&askers[0], 1, &release_over);
     t_sleep_ms(T_MOMENT_MS); /* it waits for the fetch */
     t_gate_let(&src.gate, 1);
     t_fault_join(&faulter);
     t_gate_await(&release_gate, 1);
-    t_call_start(&second, T_QUIESCE, mm, 0, 0);
-    t_true(!t_job_within(&second.job, T_MOMENT_MS), "the pager is not released yet");
+    askers_start(&askers[1], 1, &release_over);
+    t_sleep_ms(3 * T_MOMENT_MS);
     t_gate_let(&release_gate, 1);
-    t_ok(t_call_join(&first));
-    t_ok(t_call_join(&second));
+    askers_end(askers, 2);
     t_eq(atomic_load(&release_over), 1);
     t_mmu_end(&mmu, mm);
 }
