@@ -7,7 +7,7 @@
  * atomic or and and.  A summary bit is set by the owner and never cleared: it
  * only says where to look.
  *
- * No ordering is needed here: a mark is made inside a window (or under the lock,
+ * Marks need no ordering: one is made inside a window (or under the lock,
  * or in a bypass), and whoever looks has waited for that window to close.
  */
 #include "libspf/base/pagebits.h"
@@ -49,7 +49,8 @@ int spf__pagebits_init(struct spf__pagebits *t, size_t npages, unsigned nslots)
 
 static _Atomic uint64_t *bitmap_of(struct spf__pagebits *t, unsigned slot)
 {
-    return atomic_load_explicit(&t->bitmap[slot], memory_order_relaxed);
+    /* [O31.a] acquire: the mapping is there before its address is used. */
+    return atomic_load_explicit(&t->bitmap[slot], memory_order_acquire);
 }
 
 void spf__pagebits_fini(struct spf__pagebits *t)
@@ -71,7 +72,8 @@ int spf__pagebits_attach(struct spf__pagebits *t, unsigned slot)
     err = spf__sys_map(bitmap_len(t), true, &bits);
     if (err)
         return err;
-    atomic_store_explicit(&t->bitmap[slot], bits, memory_order_relaxed);
+    /* [O31.b] release: for writers that look at a slot which has marked nothing yet. */
+    atomic_store_explicit(&t->bitmap[slot], bits, memory_order_release);
     if (slot >= atomic_load_explicit(&t->used, memory_order_relaxed))
         atomic_store_explicit(&t->used, slot + 1, memory_order_relaxed);
     return 0;

@@ -6,23 +6,15 @@
 
 #ifdef SPF__TSAN
 
-#include <urcu/urcu-bp.h>
-
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);
 
 /* Stands for "the end of all read sections so far". */
 static char grace_period;
 
-void spf__rcu_read_lock(void)
-{
-    urcu_bp_read_lock();
-}
-
-void spf__rcu_read_unlock(void)
+static void section_over(void)
 {
     __tsan_release(&grace_period);
-    urcu_bp_read_unlock();
 }
 
 static void grace_period_over(void)
@@ -32,8 +24,29 @@ static void grace_period_over(void)
 
 #else
 
+__attribute__((unused)) static void section_over(void)
+{
+}
+
 static void grace_period_over(void)
 {
+}
+
+#endif
+
+#ifdef SPF__RCU_CALLS
+
+#include <urcu/urcu-bp.h>
+
+void spf__rcu_read_lock(void)
+{
+    urcu_bp_read_lock();
+}
+
+void spf__rcu_read_unlock(void)
+{
+    section_over();
+    urcu_bp_read_unlock();
 }
 
 #endif

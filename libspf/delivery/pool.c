@@ -44,6 +44,7 @@ struct pool {
     /* A thread's faults are read by any worker, so its stream is kept here. */
     struct {
         _Alignas(64) struct spf__stream stream;
+        _Atomic uint64_t told; /* thread and page of a bad end that was not signalled yet */
     } streams[STREAMS];
     pthread_t threads[];
 };
@@ -65,27 +66,40 @@ static void refuse_all(const struct spf__fault *first)
 }
 
 /*
- * A signal, for what the page can't refuse: a failed page on a kernel without
- * poison.  A thread that sleeps in its own fault gets it.  One in a system call
- * would fault in the kernel again and again with the signal pending.  One that
- * runs was interrupted: if it comes back it faults anew.
+ * Did this thread fault on this page before, and get woken for it?  A message can be
+ * old: a neighbour's install may have woken its thread, which sleeps elsewhere by
+ * now.  One that comes back to the page is there.
  */
-static void send(struct spf__fault *fault, pid_t tid, int signo, uintptr_t addr)
+static bool came_back(struct pool *pool, const struct spf__fault *fault, pid_t tid)
 {
-    switch (spf__sys_thread_where(tid)) {
-    case SPF__WHERE_FAULT:
-        spf__verdict_queue(tid, signo, addr);
-        break;
-    case SPF__WHERE_RUNNING:
-        fault->mm->mmu_ops.wake(fault->mm->mmu, fault->addr, 1);
-        break;
-    default:
-        refuse_all(fault);
-        break;
-    }
+    uint64_t key = (uint64_t)tid << 40 | spf__page_of(fault->mm, fault->addr);
+    _Atomic uint64_t *told = &pool->streams[tid % STREAMS].told;
+
+    if (atomic_exchange_explicit(told, 0, memory_order_relaxed) == key)
+        return true;
+    atomic_store_explicit(told, key, memory_order_relaxed);
+    return false;
 }
 
-static void act_on(struct spf__fault *fault, const struct uffd_msg *msg)
+/*
+ * A signal, for what the page can't refuse: a failed page on a kernel without
+ * poison.  A thread that sleeps in its own fault gets it, once it has come back.
+ * One in a system call would fault in the kernel again and again with the signal
+ * pending.  One that runs was interrupted: if it comes back it faults anew.
+ */
+static void send(struct pool *pool, struct spf__fault *fault, pid_t tid, int signo, uintptr_t addr)
+{
+    enum spf__where where = spf__sys_thread_where(tid);
+
+    if (where == SPF__WHERE_SYSCALL || where == SPF__WHERE_ELSEWHERE)
+        refuse_all(fault);
+    else if (where == SPF__WHERE_FAULT && came_back(pool, fault, tid))
+        spf__verdict_queue(tid, signo, addr);
+    else
+        fault->mm->mmu_ops.wake(fault->mm->mmu, fault->addr, 1);
+}
+
+static void act_on(struct pool *pool, struct spf__fault *fault, const struct uffd_msg *msg)
 {
     pid_t tid = (pid_t)msg->arg.pagefault.feat.ptid;
     uintptr_t addr = msg->arg.pagefault.address;
@@ -94,11 +108,11 @@ static void act_on(struct spf__fault *fault, const struct uffd_msg *msg)
     case SPF_OUTCOME_NO_VMA:
     case SPF_OUTCOME_NO_ACCESS:
         if (!fault->refused)
-            send(fault, tid, SIGSEGV, addr);
+            send(pool, fault, tid, SIGSEGV, addr);
         break;
     case SPF_OUTCOME_FAILED:
         if (!fault->refused)
-            send(fault, tid, SIGBUS, addr);
+            send(pool, fault, tid, SIGBUS, addr);
         break;
     case SPF_OUTCOME_AGAIN: /* let it fault anew */
         fault->mm->mmu_ops.wake(fault->mm->mmu, fault->addr, 1);
@@ -129,7 +143,7 @@ static void serve(struct pool *pool, struct spf__slot *slot, const struct uffd_m
         fault.flags |= SPF_FAULT_WRITE_PROTECTED;
     }
     spf__fault_run(&fault);
-    act_on(&fault, msg);
+    act_on(pool, &fault, msg);
 }
 
 /* ---- a worker */

@@ -73,8 +73,8 @@ void spf__verdict_queue(pid_t tid, int signo, uintptr_t addr)
     info.si_signo = signo;
     info.si_code = SI_QUEUE;
     info.si_addr = (void *)addr;
-    if (spf__sys_signal_shut(tid, signo))
-        spf__sys_die_of(&info);
-    else
+    if (!spf__sys_signal_shut(tid, signo))
         spf__sys_queue_signal(tid, &info);
+    else if (spf__sys_thread_where(tid) == SPF__WHERE_FAULT) /* and not in its handler */
+        spf__sys_die_of(&info);
 }
