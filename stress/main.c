@@ -51,6 +51,22 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec;
 }
 
+/* Can this process poison a page? */
+static bool have_poison(void)
+{
+    struct spf_probe probe;
+
+    if (spf_probe(&probe, sizeof(probe)))
+        violation("spf_probe failed");
+    for (unsigned bit = 0; bit < 64; bit++) {
+        const char *name = spf_feature_name(bit);
+
+        if (name && !strcmp(name, "POISON"))
+            return probe.usable >> bit & 1;
+    }
+    return false;
+}
+
 /* Skipped aloud where userfaultfd is refused; anything else is a failure. */
 static void __attribute__((noreturn)) refused(int error)
 {
@@ -89,6 +105,7 @@ static void create(void)
     ret = spf_mm_create(&attr, &run.mm);
     if (ret)
         refused(ret);
+    run.may_be_late = o->delivery == SPF_DELIVERY_POOL && !have_poison();
     if (spf_mm_page_size(run.mm) != PAGE || spf_mm_len(run.mm) != ARENA_LEN)
         violation("the arena is not what was asked for");
 }

@@ -252,7 +252,8 @@ struct run {
     struct actor *actor;
     _Atomic int stop;
     _Atomic int alone;     /* 1 + the actor that wants to be the only thread registered */
-    _Atomic uint64_t late; /* pool: verdicts that came when the access was over */
+    bool may_be_late;      /* verdicts are queued signals: see touch.c */
+    _Atomic uint64_t late; /* of these, those that came when the access was over */
 };
 
 extern struct run run;

@@ -5,11 +5,12 @@
  * With userfaultfd the access is a real one, and SIGSEGV or SIGBUS brings the
  * thread back here.  With the software MMU it goes through the table.
  *
- * Late verdicts.  In pool delivery a signal is queued by a worker, and what wakes
- * the thread meanwhile (an install or protect next door) lets it fault anew: it
- * may be told twice, or told when the access has succeeded.  So a queued signal
- * is let pass, and counted, if this thread had reason to be told about that page
- * a moment ago, and the access goes through when it is made again.
+ * Late verdicts.  In pool delivery on a kernel without POISON a signal is queued by
+ * a worker, and what wakes the thread meanwhile (an install or protect next door)
+ * lets it fault anew: it may be told twice, or told when the access has succeeded.
+ * So there, and only there, a queued signal is let pass, and counted, if this thread
+ * had reason to be told about that page a moment ago, and the access goes through
+ * when it is made again.
  */
 #include "stress.h"
 
@@ -99,7 +100,7 @@ static void count_late(void)
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
     uintptr_t page = (uintptr_t)info->si_addr & ~(PAGE - 1);
-    bool queued = info->si_code == SI_QUEUE && run.options.delivery == SPF_DELIVERY_POOL;
+    bool queued = info->si_code == SI_QUEUE && run.may_be_late;
 
     /* The page touched last is doubtful until it is known whether it changed meanwhile. */
     if (queued && (guard.armed ? page != guard.page && doubtful(page)
