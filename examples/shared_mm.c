@@ -95,7 +95,7 @@ int main(void)
     touch_all();
     report("alone");
     play_together();
-    report("together");
+    report("after they left");
     check(spf_mm_destroy(mm), "spf_mm_destroy");
     return 0;
 }

@@ -70,7 +70,9 @@ int cli_refused(int error)
     if (spf_probe(&probe, sizeof(probe)) != 0)
         return cli_usage("SPF_MASK_FEATURES makes no sense: '%s'", getenv("SPF_MASK_FEATURES"));
     if (probe.gate >= 0) {
-        cli_error("%s is open, but does not serve (%s): 'spf probe' lists what it has",
+        cli_error("%s is open, but lacks a feature (%s): PAGEFAULT_FLAG_WP, or SIGBUS for inline "
+                  "delivery, or THREAD_ID for pool; it may be hidden by SPF_MASK_FEATURES; "
+                  "'spf probe' lists what there is",
                   spf_gate_name((enum spf_gate)probe.gate), strerror(-error));
         return CLI_REFUSED;
     }

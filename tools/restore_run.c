@@ -13,7 +13,6 @@
 
 /* Room in the arena for what churners map. */
 #define CHURN_ROOM (1ull << 30)
-#define ARENA_LEN_MIN (64ull << 30)
 
 static int map_image(struct restore *run)
 {
@@ -40,9 +39,7 @@ static int map_image(struct restore *run)
 
 static uint64_t arena_len(const struct restore *run)
 {
-    uint64_t len = run->image.size + CHURN_ROOM;
-
-    return len > ARENA_LEN_MIN ? len : ARENA_LEN_MIN;
+    return run->image.size + CHURN_ROOM;
 }
 
 static int create_failed(const struct restore *run, int error)

@@ -34,7 +34,7 @@ enum spf_attempt {
 enum spf_outcome {
     SPF_OUTCOME_INSTALLED = 0, /* this fault put the page in, or made it writable */
     SPF_OUTCOME_PRESENT,       /* the page was there by then: another thread's work */
-    SPF_OUTCOME_NO_VMA,        /* nothing is mapped at the address: SEGV_MAPERR */
+    SPF_OUTCOME_NO_VMA,        /* nothing is mapped there: SIGSEGV, SEGV_MAPERR if inline */
     SPF_OUTCOME_NO_ACCESS,     /* the VMA forbids this access: SEGV_ACCERR */
     SPF_OUTCOME_FAILED,        /* the pager or the MMU failed, see error: SIGBUS */
     SPF_OUTCOME_AGAIN,         /* not settled (MMU busy): the access shall be tried again */

@@ -33,6 +33,8 @@ enum spf_delivery {
      * Worker threads read the userfaultfd; threads that touch a page sleep
      * meanwhile.  System calls into missing memory work, unless userfaultfd is to
      * be had for user-mode faults only (SPF_GATE_USER_ONLY): then as with INLINE.
+     * A wrong access is SIGSEGV at its address: its si_code is SEGV_ACCERR, in a
+     * gap too, and SI_QUEUE once a thousand pages have been refused so.
      */
     SPF_DELIVERY_POOL = 1,
     /* Neither: spf_mm_fault and spf_mm_prefault only (needs mmu_ops). */

@@ -181,27 +181,34 @@ bool spf__pagebits_hull(struct spf__pagebits *t, size_t *page, size_t *npages)
 }
 
 /* Only where the slot has marked anything: the rest is not even backed. */
-static void clear_slot(struct spf__pagebits *t, _Atomic uint64_t *bits, size_t page, size_t npages)
+static size_t clear_slot(struct spf__pagebits *t, _Atomic uint64_t *bits, size_t page,
+                         size_t npages)
 {
     _Atomic uint64_t *summary = bits + words(t->npages);
+    size_t cleared = 0;
     size_t n;
 
     for (; npages; page += n, npages -= n) {
         size_t word = page / WORD;
         uint64_t mask = mask_at(page, npages, &n);
 
-        if ((atomic_load_explicit(&summary[word / WORD], memory_order_relaxed) >> word % WORD &
-             1) &&
-            (atomic_load_explicit(&bits[word], memory_order_relaxed) & mask))
-            atomic_fetch_and_explicit(&bits[word], ~mask, memory_order_relaxed);
+        if (!(atomic_load_explicit(&summary[word / WORD], memory_order_relaxed) >> word % WORD &
+              1) ||
+            !(atomic_load_explicit(&bits[word], memory_order_relaxed) & mask))
+            continue;
+        mask &= atomic_fetch_and_explicit(&bits[word], ~mask, memory_order_relaxed);
+        cleared += (size_t)__builtin_popcountll(mask);
     }
+    return cleared;
 }
 
-void spf__pagebits_clear(struct spf__pagebits *t, size_t page, size_t npages)
+size_t spf__pagebits_clear(struct spf__pagebits *t, size_t page, size_t npages)
 {
     unsigned used = atomic_load_explicit(&t->used, memory_order_relaxed);
+    size_t cleared = 0;
 
     for (unsigned i = 0; i < used; i++)
         if (bitmap_of(t, i))
-            clear_slot(t, bitmap_of(t, i), page, npages);
+            cleared += clear_slot(t, bitmap_of(t, i), page, npages);
+    return cleared;
 }

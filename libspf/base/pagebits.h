@@ -43,7 +43,7 @@ bool spf__pagebits_has(struct spf__pagebits *bits, size_t page);
 
 /* Writers that excluded marks in the range: narrow it to what is marked. */
 bool spf__pagebits_hull(struct spf__pagebits *bits, size_t *page, size_t *npages);
-/* Likewise: unmark. */
-void spf__pagebits_clear(struct spf__pagebits *bits, size_t page, size_t npages);
+/* Likewise: unmark.  How many bits were cleared, over all slots. */
+size_t spf__pagebits_clear(struct spf__pagebits *bits, size_t page, size_t npages);
 
 #endif

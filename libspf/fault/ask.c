@@ -24,6 +24,7 @@
 #include <string.h>
 
 #define ENTRIES 1024u
+#define TRIES_MAX 1000u
 
 enum state { FREE, CLAIMED, ASKING, DONE };
 
@@ -193,15 +194,15 @@ enum spf__ask spf__ask(struct spf__fault *fault)
 {
     size_t need = ((fault->addr - fault->run_start) >> fault->mm->page_shift) + 1;
     struct spf__ask_entry *entry = entry_for(fault);
-    bool settled;
-    uint64_t have;
+    bool settled = false;
+    uint64_t have = 0;
 
     if (!takes_part(fault))
         return SPF__ASK_SELF;
     fault->waited = false;
-    do
+    /* Bounded: an owner may be kept from running by this very thread's priority. */
+    for (unsigned tries = 0; !settled && tries < TRIES_MAX; tries++)
         have = ask_entry(fault, entry, &settled);
-    while (!settled);
     if (have >= need) {
         fault->reached = have;
         return SPF__ASK_SERVED;
@@ -220,7 +221,8 @@ void spf__ask_complete(struct spf__fault *fault, size_t npages)
     /* Asked again for one page alone: then the count starts elsewhere. */
     if (atomic_load_explicit(&entry->page, memory_order_relaxed) != key_page(fault))
         npages = 0;
-    atomic_store_explicit(&entry->npages, npages, memory_order_relaxed); /* before O24.b */
+    /* [O30.b] release: as in claim; and before O24.b. */
+    atomic_store_explicit(&entry->npages, npages, memory_order_release);
     word = atomic_load_explicit(&entry->word, memory_order_relaxed);
     do {
         next = (word & WAITERS) ? (word & ~STATE) | DONE : (word / VERSION + 1) * VERSION | FREE;

@@ -31,6 +31,9 @@
 #define MADV_DONTNEED_LOCKED 24
 #endif
 
+/* Each splits a VMA of the kernel's, of which a process may have some 65 000. */
+#define DENIED_MAX 1000
+
 /* So many times in a row may the kernel say EAGAIN to a writer. */
 #define BUSY_MAX 1000
 
@@ -45,6 +48,7 @@ struct spf__uffd {
     unsigned page_shift;
     struct spf__pagebits touched; /* by slot: pages that may be present */
     struct spf__pagebits denied;  /* pages that the kernel was told to refuse */
+    _Atomic size_t ndenied;
 };
 
 /* The arena, and the page behind it where somebody reads. */
@@ -143,7 +147,10 @@ static int uffd_deny(void *mmu, uintptr_t addr, uint32_t prot)
 {
     struct spf__uffd *uffd = mmu;
 
-    spf__pagebits_mark(&uffd->denied, 0, page_of(uffd, addr), 1);
+    if (atomic_load_explicit(&uffd->ndenied, memory_order_relaxed) >= DENIED_MAX)
+        return -ENOSPC;
+    if (spf__pagebits_claim(&uffd->denied, 0, page_of(uffd, addr)))
+        atomic_fetch_add_explicit(&uffd->ndenied, 1, memory_order_relaxed);
     return spf__sys_mprotect(addr, uffd->page, prot & SPF_PROT_READ ? PROT_READ : PROT_NONE);
 }
 
@@ -179,7 +186,10 @@ static int lift(struct spf__uffd *uffd, uintptr_t addr, size_t len)
         return 0;
     err = spf__sys_mprotect(addr, len, PROT_READ | PROT_WRITE);
     if (!err)
-        spf__pagebits_clear(&uffd->denied, page_of(uffd, addr), len >> uffd->page_shift);
+        atomic_fetch_sub_explicit(
+            &uffd->ndenied,
+            spf__pagebits_clear(&uffd->denied, page_of(uffd, addr), len >> uffd->page_shift),
+            memory_order_relaxed);
     return err;
 }
 

@@ -8,8 +8,9 @@
  * (read section, bypass, or lock).  That shuts out in-place tree edits under
  * readers (StackRot) by construction.
  *
- * Complexity: look-up, insert, erase and free-range search are O(log n); an edit
- * copies one path, about 500 bytes a level.
+ * Complexity: look-up, insert, erase and free-range search are O(log n), the last
+ * for the alignment of a page (see tree_gap.c); an edit copies one path, about 500
+ * bytes a level.
  */
 #ifndef SPF_VMA_TREE_H
 #define SPF_VMA_TREE_H
