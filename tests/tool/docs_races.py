@@ -12,7 +12,7 @@ races, *programs = sys.argv[1:]
 def existing():
     names = set()
     for program in programs:
-        listing = subprocess.run([program, "--list", "--ascii", "--color=never"],
+        listing = subprocess.run([program, "--list", "--color=never"],
                                  capture_output=True, text=True, check=True)
         suite = None
         for line in re.sub(r"\x1b\[[0-9;]*m", "", listing.stdout).splitlines():
