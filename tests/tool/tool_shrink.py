@@ -2,6 +2,7 @@
 """An image that changes while it is restored: an error and never zeros."""
 import os
 import re
+import signal
 import subprocess
 import time
 
@@ -11,14 +12,35 @@ args = arguments("spf", "deny", "sanitizers")
 spf = Spf(args.spf, args.sanitizers)
 
 
+def descriptors(process):
+    links = []
+    try:
+        for fd in os.listdir(f"/proc/{process.pid}/fd"):
+            links.append(os.readlink(f"/proc/{process.pid}/fd/{fd}"))
+    except OSError:
+        pass
+    return links
+
+
+def stop_when_mapped(process, path):
+    """Stop it when the pager has its descriptor of the image, beside the command's two."""
+    while process.poll() is None:
+        links = descriptors(process)
+        if sum(link == path for link in links) >= 3 and any("userfaultfd" in x for x in links):
+            process.send_signal(signal.SIGSTOP)
+            return True
+    return False
+
+
 def shrink_before_second_pass(*options):
     """One long restore; the file loses its second half while it runs."""
     image = Image(64 << 20)
     command = [args.spf, "restore", image.path, "--json", "--passes",
-               "2" if spf.slow else "4", *options]
+               "4" if spf.slow else "8", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(0.15)
-    os.truncate(image.path, 32 << 20)
+    if stop_when_mapped(process, image.path):
+        os.truncate(image.path, 32 << 20)
+        process.send_signal(signal.SIGCONT)
     out, err = process.communicate(timeout=300)
     if process.returncode == 4:
         raise Skip("userfaultfd is refused here")
