@@ -50,7 +50,7 @@ enum spf_abort {
     SPF_ABORT_LOOKUP,       /* after the pager another VMA, or none, was there */
     SPF_ABORT_WINDOW,       /* the VMA changed before the window was open */
     SPF_ABORT_BUSY,         /* the MMU said -EAGAIN */
-    SPF_ABORT_PAGER_FAILED, /* the pager failed: confirmed under the lock */
+    SPF_ABORT_PAGER_FAILED, /* the pager failed: compared under the lock, not asked again */
     SPF_ABORT_OWNER_LOST,   /* waited for another thread's fetch, which came to nothing */
     SPF_ABORT_COUNT,
 };

@@ -20,6 +20,14 @@ extern "C" {
 
 struct spf_mm;
 
+/*
+ * What every call on an mm may return beside its own errors, since it registers the
+ * calling thread if that was not registered yet: -EAGAIN (SPF_THREADS_MAX threads),
+ * -ENOMEM, -ESHUTDOWN (the mm is being destroyed), -ESTALE (the mm was inherited
+ * through fork).  Calls that change the mm say -EDEADLK inside a pager.  Only
+ * spf_mm_stats and the three calls for base, length and page size register nobody.
+ */
+
 /* How faults reach the engine. */
 enum spf_delivery {
     /*
@@ -65,7 +73,7 @@ struct spf_mm_attr {
     const struct spf_mmu_ops *mmu_ops;
     void *mmu;
     uintptr_t mmu_base; /* first address; the arena is [mmu_base, mmu_base + arena_len) */
-    size_t mmu_page;    /* bytes a page, a power of two, at least 512 */
+    size_t mmu_page;    /* bytes a page, a power of two, 512 to 2 MiB */
     uint32_t mmu_prot;  /* SPF_PROT_* bits that the MMU can enforce */
 };
 
@@ -86,7 +94,7 @@ SPF_API int spf_mm_create(const struct spf_mm_attr *attr, struct spf_mm **out);
 /*
  * Unmap everything, stop the pool, free.  The caller's own registration ends
  * with it.  -EBUSY: other threads are registered (nothing has happened then).
- * A thread that sleeps in a fault (POOL) gets SIGSEGV.  NULL: 0.
+ * A thread that sleeps in a fault (POOL) gets its page or SIGSEGV.  NULL: 0.
  */
 SPF_API int spf_mm_destroy(struct spf_mm *mm);
 
@@ -117,8 +125,10 @@ SPF_API int spf_thread_unregister(struct spf_mm *mm);
 /*
  * Map len bytes of pager, from byte offset on, with protection prot.
  * pager NULL: zero pages (anonymous).  A reference is taken on the pager.
- * Neighbours that continue each other (protection, pager, offset) become one VMA.
- * -EINVAL: misaligned, empty, overflowing or outside the arena; unknown flags;
+ * Neighbours that continue each other (protection, pager, offset) become one VMA;
+ * of zero pages the offset does not matter, and means nothing in spf_vma_info.
+ * -EINVAL: misaligned, empty, overflowing or outside the arena; unknown flags, or
+ * both of FIXED;
  * -ENOTSUP: the MMU cannot enforce prot (userfaultfd: EXEC; there WRITE includes
  * READ, as in hardware page tables);
  * -EEXIST (FIXED_NOREPLACE); -ENOMEM: no such free range, or no memory.

@@ -53,7 +53,8 @@ struct spf_mmu_ops {
     int (*attach)(void *mmu, unsigned slot);
 
     /*
-     * Put the run in place, in order, never over a page that is there already.
+     * Put the run in place, in order, never over a page that is there already
+     * (a poisoned page is not there: it is replaced).
      * Pages done, from the start of the run: installed + present.
      * 0: all done.  -EAGAIN: stopped, may be tried again after the engine has
      * looked at the mm afresh.  Other errors: stopped for good at that page.
