@@ -66,22 +66,16 @@ static int run_command(int argc, char **argv)
     return command->run(argc, argv);
 }
 
-/* Each command prints its own help; "help" alone is the list of them. */
-static int help_on(const char *name)
-{
-    char command[32], option[] = "--help";
-    char *argv[] = {command, option, NULL};
-
-    snprintf(command, sizeof(command), "%s", name);
-    return run_command(2, argv);
-}
-
+/* Each command prints its own help, "help" alone the list; "help bench fault" goes on. */
 static int help(int argc, char **argv)
 {
-    if (argc > 2)
-        return cli_usage("help takes one command");
-    if (argc == 2)
-        return help_on(argv[1]);
+    char option[] = "--help";
+    char *words[] = {argv[1], argc > 2 ? argv[2] : option, option, NULL};
+
+    if (argc > 3)
+        return cli_usage("help takes a command, and perhaps a command of it");
+    if (argc > 1)
+        return run_command(argc, words);
     print_help(stdout);
     return CLI_GOOD;
 }
