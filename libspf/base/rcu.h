@@ -13,9 +13,9 @@
  * called out of line and the grace period is told to it by hand, as a release
  * at the end of each read section and an acquire after each grace period.
  * There is no acquire at the start: it would order readers with one another and
- * hide races.  AddressSanitizer builds, where UndefinedBehaviorSanitizer usually is
- * on as well, call out of line too: it stops at the alignment that liburcu's inline
- * code assumes of its reader.
+ * hide races.  UndefinedBehaviorSanitizer stops at the alignment that liburcu's
+ * inline code assumes of its reader, and can't be asked for by a macro: so every
+ * sanitized build calls out of line (meson.build defines SPF__RCU_CALLS).
  */
 #ifndef SPF_BASE_RCU_H
 #define SPF_BASE_RCU_H
@@ -25,14 +25,6 @@
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define SPF__TSAN 1
-#endif
-#endif
-
-#if defined(SPF__TSAN) || defined(__SANITIZE_ADDRESS__)
-#define SPF__RCU_CALLS 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define SPF__RCU_CALLS 1
 #endif
 #endif
 
