@@ -80,9 +80,15 @@ static bool claim(struct spf__fault *fault, struct spf__ask_entry *entry, uint32
 /* Is it our key, in the state `word` that was read before it? */
 static bool our_key(const struct spf__fault *fault, struct spf__ask_entry *entry)
 {
-    /* [O30.a] acquire: the key before the word is read again, by done_before. */
+    /* [O30.a] acquire: the key before the word is read again, by unchanged. */
     return atomic_load_explicit(&entry->page, memory_order_acquire) == key_page(fault) &&
            atomic_load_explicit(&entry->seq, memory_order_acquire) == fault->vma.seq;
+}
+
+/* The word is as it was: so what was read of the entry since then belongs together. */
+static bool unchanged(struct spf__ask_entry *entry, uint32_t word)
+{
+    return atomic_load_explicit(&entry->word, memory_order_relaxed) == word;
 }
 
 static bool join(struct spf__ask_entry *entry, uint32_t word)
@@ -140,7 +146,7 @@ static uint64_t done_before(struct spf__fault *fault, struct spf__ask_entry *ent
 
     if (!our_key(fault, entry) ||
         (slot->served_page == key_page(fault) && slot->served_seq == fault->vma.seq) ||
-        atomic_load_explicit(&entry->word, memory_order_relaxed) != word)
+        !unchanged(entry, word))
         return 0;
     slot->served_page = key_page(fault);
     slot->served_seq = fault->vma.seq;
@@ -179,15 +185,17 @@ static uint64_t ask_entry(struct spf__fault *fault, struct spf__ask_entry *entry
         return 0;
     case ASKING:
         if (!our_key(fault, entry) || (word & WAITERS) == WAITERS)
-            return 0;
-        *settled = join(entry, word);
-        if (*settled)
-            fault->waited = true;
+            break;
+        *settled = fault->waited = join(entry, word);
         return *settled ? wait_done(entry) : 0;
     case DONE:
-        return done_before(fault, entry, word);
+        have = done_before(fault, entry, word);
+        break;
     }
-    return 0;
+    /* Another's key, or no room: true of the word that was read, if that still stands. */
+    if (!have)
+        *settled = unchanged(entry, word);
+    return have;
 }
 
 enum spf__ask spf__ask(struct spf__fault *fault)
