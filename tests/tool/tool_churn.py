@@ -4,7 +4,8 @@ from tap import Image, Spf, arguments, run
 
 args = arguments("spf", "deny", "sanitizers")
 spf = Spf(args.spf, args.sanitizers)
-image = Image(1 << 20 if spf.slow else 32 << 20)
+# Long enough to be churned while it is touched: some hundred milliseconds.
+image = Image(16 << 20 if spf.slow else 32 << 20)
 
 
 def check(report):
