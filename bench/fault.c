@@ -52,6 +52,14 @@ static const struct comparison comparisons[] = {
         .one_thread = true,
     },
     {
+        .key = "inline_vs_masked_raw",
+        .a_key = "inline_beside_masked_ns",
+        .b_key = "masked_raw_inline_ns",
+        .name = "inline / bare inline, signals held off",
+        .a = {INLINE_SIDE(FAULT_ENGINE)},
+        .b = {INLINE_SIDE(FAULT_RAW), .masked = true},
+    },
+    {
         .key = "pool_vs_raw",
         .a_key = "pool_ns",
         .b_key = "raw_pool_ns",
@@ -80,7 +88,7 @@ static const struct comparison comparisons[] = {
 };
 
 #define NCOMPARISONS (sizeof(comparisons) / sizeof(comparisons[0]))
-#define NAME_WIDTH 36
+#define NAME_WIDTH 40
 
 struct job {
     struct fault_load load;
@@ -122,12 +130,14 @@ static const struct cli_option options[] = {
 static void print_help(void)
 {
     fputs("Usage: spf bench fault [OPTION]...\n\n"
-          "First writes to zero pages, huge pages off, four or five comparisons:\n"
+          "First writes to zero pages, huge pages off, five or six comparisons:\n"
           "  inline_vs_raw        the engine, inline, one page a fault, against a SIGBUS handler\n"
           "                       that does the same UFFDIO_COPY and nothing else; with one\n"
           "                       thread the engine bypasses its synchronisation\n"
           "  inline_multi_vs_raw  the same, for one thread only, with a second registered thread\n"
           "                       that sleeps, so that the engine speculates\n"
+          "  inline_vs_masked_raw the first, against a bare handler that holds all signals off\n"
+          "                       while it runs, as any must that holds a lock or a window\n"
           "  pool_vs_raw          the engine's pool against as many threads that read and copy\n"
           "  around_vs_kernel     inline with fault-around, against the kernel's own 4 KiB fault\n"
           "  pool_around_vs_kernel  the pool with fault-around, against the same\n\n"

@@ -123,11 +123,11 @@ static int raw_start(const struct fault_side *side, int uffd, char *base)
     int err;
 
     if (!side->pool)
-        return raw_loop_start(uffd, base, side->load->bytes, 0);
+        return raw_loop_start(uffd, base, side->load->bytes, 0, side->masked);
     err = borrow_worker_cpus(side->load, &before);
     if (err)
         return err;
-    err = raw_loop_start(uffd, base, side->load->bytes, side->load->workers);
+    err = raw_loop_start(uffd, base, side->load->bytes, side->load->workers, false);
     return_cpus(&before);
     return err;
 }
@@ -276,7 +276,7 @@ int fault_side_run(void *arg, uint64_t *ns)
 int fault_sides_check(void)
 {
     static const struct fault_load load = {1, 1, TEAM_PAGE};
-    struct fault_side side = {&load, FAULT_ENGINE, false, false, 1};
+    struct fault_side side = {.load = &load, .server = FAULT_ENGINE, .around = 1};
     struct spf_mm *mm;
     int err = engine_create(&side, &mm);
 

@@ -2,10 +2,9 @@
 /*
  * The yardstick: the least that makes a page appear, UFFDIO_COPY from a static
  * page and nothing else.  The fastest of what was tried.  Inline: SA_NODEFER and
- * an empty mask leave the thread's signal mask alone, which spares the kernel two
- * turns of a lock that all threads share (3% at two threads).  Pool: a blocking
- * read of one message; poll before it costs 5%, reading many lets one worker
- * hoard what others could do at once (20%).
+ * an empty mask spare the kernel two turns of a lock that all threads share.  Pool:
+ * a blocking read of one message: poll before it is a call more, and reading many
+ * lets one worker hoard what others could do at once.
  */
 #include "bench/raw_loop.h"
 
@@ -49,13 +48,15 @@ static void *work(void *arg)
     return arg;
 }
 
-int raw_loop_start(int fd, void *base, size_t len, unsigned count)
+int raw_loop_start(int fd, void *base, size_t len, unsigned count, bool masked)
 {
     struct uffdio_api api = {.api = UFFD_API, .features = count ? 0 : UFFD_FEATURE_SIGBUS};
     struct uffdio_register area = {{(uintptr_t)base, len}, UFFDIO_REGISTER_MODE_MISSING, 0};
     struct sigaction action = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_NODEFER};
 
     uffd = fd;
+    if (masked)
+        sigfillset(&action.sa_mask);
     if (ioctl(uffd, UFFDIO_API, &api) || ioctl(uffd, UFFDIO_REGISTER, &area))
         return -errno;
     sigaction(SIGBUS, &action, &before);

@@ -5,14 +5,16 @@
 #ifndef SPF_BENCH_RAW_LOOP_H
 #define SPF_BENCH_RAW_LOOP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
  * Serve first touches in [base, base + len) through the fresh, blocking
  * userfaultfd uffd: in the SIGBUS handler of the thread that touched (nworkers
- * 0), or by nworkers threads, which inherit the caller's CPUs.  0 or -errno.
+ * 0), or by nworkers threads, which inherit the caller's CPUs.  masked: the handler
+ * holds all signals off, as one must that holds a lock or a window.  0 or -errno.
  */
-int raw_loop_start(int uffd, void *base, size_t len, unsigned nworkers);
+int raw_loop_start(int uffd, void *base, size_t len, unsigned nworkers, bool masked);
 
 /* The earlier SIGBUS action returns; the workers are gone. */
 void raw_loop_stop(void);
