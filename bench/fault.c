@@ -52,12 +52,12 @@ static const struct comparison comparisons[] = {
         .one_thread = true,
     },
     {
-        .key = "inline_vs_masked_raw",
-        .a_key = "inline_beside_masked_ns",
-        .b_key = "masked_raw_inline_ns",
-        .name = "inline / bare inline, signals held off",
+        .key = "inline_vs_nodefer_raw",
+        .a_key = "inline_beside_nodefer_ns",
+        .b_key = "nodefer_raw_inline_ns",
+        .name = "inline / bare inline, no signal held off",
         .a = {INLINE_SIDE(FAULT_ENGINE)},
-        .b = {INLINE_SIDE(FAULT_RAW), .masked = true},
+        .b = {INLINE_SIDE(FAULT_RAW), .nodefer = true},
     },
     {
         .key = "pool_vs_raw",
@@ -88,7 +88,7 @@ static const struct comparison comparisons[] = {
 };
 
 #define NCOMPARISONS (sizeof(comparisons) / sizeof(comparisons[0]))
-#define NAME_WIDTH 40
+#define NAME_WIDTH 42
 
 struct job {
     struct fault_load load;
@@ -136,8 +136,9 @@ static void print_help(void)
           "                       thread the engine bypasses its synchronisation\n"
           "  inline_multi_vs_raw  the same, for one thread only, with a second registered thread\n"
           "                       that sleeps, so that the engine speculates\n"
-          "  inline_vs_masked_raw the first, against a bare handler that holds all signals off\n"
-          "                       while it runs, as any must that holds a lock or a window\n"
+          "  inline_vs_nodefer_raw  the first, against a bare handler that any signal may\n"
+          "                       interrupt (SA_NODEFER), as the engine's may not: the kernel\n"
+          "                       saves itself a lock of the process, twice a fault\n"
           "  pool_vs_raw          the engine's pool against as many threads that read and copy\n"
           "  around_vs_kernel     inline with fault-around, against the kernel's own 4 KiB fault\n"
           "  pool_around_vs_kernel  the pool with fault-around, against the same\n\n"

@@ -123,7 +123,7 @@ static int raw_start(const struct fault_side *side, int uffd, char *base)
     int err;
 
     if (!side->pool)
-        return raw_loop_start(uffd, base, side->load->bytes, 0, side->masked);
+        return raw_loop_start(uffd, base, side->load->bytes, 0, side->nodefer);
     err = borrow_worker_cpus(side->load, &before);
     if (err)
         return err;

@@ -25,7 +25,7 @@ struct fault_side {
     const struct fault_load *load;
     enum fault_server server;
     bool pool;       /* ENGINE, RAW: else inline */
-    bool masked;     /* RAW, inline: the handler holds all signals off */
+    bool nodefer;    /* RAW, inline: the handler holds no signal off */
     bool idler;      /* one more thread, registered with the engine, sleeps */
     uint32_t around; /* ENGINE: pages a fault, or SPF_AROUND_AUTO */
 };
