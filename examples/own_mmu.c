@@ -52,7 +52,7 @@ static int install(void *mmu, unsigned slot, struct spf_install *run)
     return 0;
 }
 
-static int protect(void *mmu, uintptr_t addr, size_t len, uint32_t prot)
+static int protect(void *mmu, unsigned slot, uintptr_t addr, size_t len, uint32_t prot)
 {
     for (uintptr_t at = addr; at < addr + len; at += PAGE)
         if (entry_at(at)->frame)
@@ -62,12 +62,12 @@ static int protect(void *mmu, uintptr_t addr, size_t len, uint32_t prot)
 
 static int unprotect(void *mmu, unsigned slot, uintptr_t addr, size_t npages)
 {
-    return protect(mmu, addr, npages * PAGE, SPF_PROT_READ | SPF_PROT_WRITE);
+    return protect(mmu, slot, addr, npages * PAGE, SPF_PROT_READ | SPF_PROT_WRITE);
 }
 
-static int zap(void *mmu, uintptr_t addr, size_t len)
+static int zap(void *mmu, unsigned slot, const struct spf_zap *zap)
 {
-    for (uintptr_t at = addr; at < addr + len; at += PAGE) {
+    for (uintptr_t at = zap->addr; at < zap->addr + zap->len; at += PAGE) {
         free(entry_at(at)->frame);
         *entry_at(at) = (struct entry){0};
     }

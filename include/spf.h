@@ -8,8 +8,11 @@
  *
  *   spf/mm.h        address spaces: create, map, unmap, protect, discard, query
  *   spf/fault.h     faults by direct call, prefault
+ *   spf/access.h    access to memory that no processor translates
  *   spf/pager.h     where pages come from: zero, buffer, file, your own
  *   spf/mmu.h       where pages are installed: userfaultfd, or your own
+ *   spf/table.h     or software page tables: radix, hash
+ *   spf/frames.h    page frames, the memory behind these
  *   spf/stats.h     counters, and the names of attempts, outcomes and reasons
  *   spf/probe.h     what this kernel's userfaultfd offers
  *   spf/version.h   version of the header and of the library
@@ -26,12 +29,15 @@
 #ifndef SPF_H
 #define SPF_H
 
+#include <spf/access.h>
 #include <spf/fault.h>
+#include <spf/frames.h>
 #include <spf/mm.h>
 #include <spf/mmu.h>
 #include <spf/pager.h>
 #include <spf/probe.h>
 #include <spf/stats.h>
+#include <spf/table.h>
 #include <spf/version.h>
 
 #endif

@@ -12,6 +12,7 @@
 #include "libspf/mm/mode.h"
 #include "libspf/mm/teardown.h"
 #include "libspf/mm/thread.h"
+#include "libspf/mmu/soft.h"
 #include "libspf/mmu/uffd.h"
 #include "libspf/pager/pager.h"
 
@@ -54,9 +55,17 @@ static bool delivery_ok(const struct spf_mm_attr *a)
 {
     if (a->delivery == SPF_DELIVERY_POOL && (!a->workers || a->workers > SPF_WORKERS_MAX))
         return false;
-    if (a->mmu_ops)
+    if (a->mmu_ops || a->table)
         return a->delivery == SPF_DELIVERY_DIRECT;
     return a->delivery == SPF_DELIVERY_INLINE || a->delivery == SPF_DELIVERY_POOL;
+}
+
+static bool table_ok(const struct spf_mm_attr *a)
+{
+    if (!a->table)
+        return !a->frames;
+    return a->frames && !a->mmu_ops && a->table->size == sizeof(*a->table) &&
+           (unsigned)a->table->kind <= SPF_TABLE_HASH && !(a->mmu_base & (a->frames->page - 1));
 }
 
 static bool mmu_ok(const struct spf_mm_attr *a)
@@ -64,7 +73,7 @@ static bool mmu_ok(const struct spf_mm_attr *a)
     const struct spf_mmu_ops *ops = a->mmu_ops;
 
     if (!ops)
-        return true;
+        return table_ok(a);
     if (ops->size < sizeof(*ops) || !ops->install || !ops->unprotect || !ops->protect || !ops->zap)
         return false;
     if (a->mmu_page < PAGE_MIN || a->mmu_page > PAGE_MAX || (a->mmu_page & (a->mmu_page - 1)))
@@ -83,19 +92,39 @@ static int arena_len(const struct spf_mm_attr *attr, size_t page, size_t *len)
     return *len / page >= (size_t)1 << 40 ? -ENOMEM : 0;
 }
 
-static int parts_user(const struct spf_mm_attr *attr, struct spf__mm_parts *parts)
+/* Where an arena that is numbers alone begins and ends. */
+static int place(const struct spf_mm_attr *attr, size_t page, struct spf__mm_parts *parts)
 {
-    int err = arena_len(attr, attr->mmu_page, &parts->len);
+    int err = arena_len(attr, page, &parts->len);
     uintptr_t end;
 
     if (!err && __builtin_add_overflow(attr->mmu_base, parts->len, &end))
         err = -EINVAL;
     parts->attr = attr;
     parts->base = attr->mmu_base;
-    parts->page_size = attr->mmu_page;
+    parts->page_size = page;
+    return err;
+}
+
+static int parts_user(const struct spf_mm_attr *attr, struct spf__mm_parts *parts)
+{
     parts->prot_mask = attr->mmu_prot;
     parts->mmu_ops = attr->mmu_ops;
     parts->mmu = attr->mmu;
+    return place(attr, attr->mmu_page, parts);
+}
+
+static int parts_soft(const struct spf_mm_attr *attr, struct spf__mm_parts *parts)
+{
+    struct spf__soft *soft = NULL;
+    int err = place(attr, attr->frames->page, parts);
+
+    if (!err)
+        err = spf__soft_new(attr->frames, attr->table, parts->base + parts->len, &soft);
+    parts->prot_mask = SPF__SOFT_PROT;
+    parts->mmu_ops = &spf__soft_ops;
+    parts->mmu = soft;
+    parts->soft = true;
     return err;
 }
 
@@ -135,6 +164,13 @@ static int start_delivery(struct spf_mm *mm, const struct spf_mm_attr *attr)
     if (attr->delivery == SPF_DELIVERY_POOL)
         return spf__pool_start(mm, mm->mmu, attr->workers, attr->spin_ns);
     return 0;
+}
+
+static int make_parts(const struct spf_mm_attr *attr, struct spf__mm_parts *parts)
+{
+    if (attr->mmu_ops)
+        return parts_user(attr, parts);
+    return attr->table ? parts_soft(attr, parts) : parts_real(attr, parts);
 }
 
 /* The engine over the parts.  On an error they are as before. */
@@ -181,12 +217,14 @@ int spf_mm_create(const struct spf_mm_attr *attr, struct spf_mm **out)
     if (!err)
         err = spf__fork_prepare();
     if (!err)
-        err = own.mmu_ops ? parts_user(&own, &parts) : parts_real(&own, &parts);
+        err = make_parts(&own, &parts);
     if (err)
         return err;
     err = assemble(&parts, out);
     if (err && parts.real)
         spf__uffd_free(parts.mmu);
+    if (err && parts.soft)
+        spf__soft_free(parts.mmu);
     return err;
 }
 
@@ -228,5 +266,20 @@ int spf_mm_destroy(struct spf_mm *mm)
     free_mmu(mm);
     spf__ask_free(mm);
     spf__mm_free(mm);
+    return 0;
+}
+
+/* ---- asking the parts */
+
+int spf_mm_table_stats(struct spf_mm *mm, struct spf_table_stats *stats, size_t size)
+{
+    struct spf_table_stats s;
+
+    if (!mm || !stats || !size || size > sizeof(s))
+        return -EINVAL;
+    if (!mm->soft)
+        return -ENOTSUP;
+    spf__soft_stats(mm->mmu, &s);
+    memcpy(stats, &s, size);
     return 0;
 }

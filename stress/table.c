@@ -192,7 +192,7 @@ static uint32_t exclusive(const struct table *table, size_t page, const char *wh
     return state;
 }
 
-static int table_protect(void *mmu, uintptr_t addr, size_t len, uint32_t prot)
+static int table_protect(void *mmu, unsigned slot, uintptr_t addr, size_t len, uint32_t prot)
 {
     struct table *table = mmu;
     size_t first = page_at(table, addr, len / PAGE);
@@ -210,12 +210,12 @@ static int table_protect(void *mmu, uintptr_t addr, size_t len, uint32_t prot)
     return 0;
 }
 
-static int table_zap(void *mmu, uintptr_t addr, size_t len)
+static int table_zap(void *mmu, unsigned slot, const struct spf_zap *zap)
 {
     struct table *table = mmu;
-    size_t first = page_at(table, addr, len / PAGE);
+    size_t first = page_at(table, zap->addr, zap->len / PAGE);
 
-    for (size_t i = first; i < first + len / PAGE; i++) {
+    for (size_t i = first; i < first + zap->len / PAGE; i++) {
         uint32_t state = exclusive(table, i, "zap");
 
         if (state == ABSENT)

@@ -6,8 +6,10 @@
 #define SPF_MM_H
 
 #include <spf/fault.h>
+#include <spf/frames.h>
 #include <spf/mmu.h>
 #include <spf/pager.h>
+#include <spf/table.h>
 #include <spf/version.h>
 
 #include <stdbool.h>
@@ -45,7 +47,7 @@ enum spf_delivery {
      * gap too, and SI_QUEUE once a thousand pages have been refused so.
      */
     SPF_DELIVERY_POOL = 1,
-    /* Neither: spf_mm_fault and spf_mm_prefault only (needs mmu_ops). */
+    /* Neither: calls only, spf/fault.h and spf/access.h (needs mmu_ops or table). */
     SPF_DELIVERY_DIRECT = 2,
 };
 
@@ -69,12 +71,18 @@ struct spf_mm_attr {
     uint32_t spin_ns;         /* POOL: a worker polls so long before it sleeps */
     uint32_t around;          /* pages a fault: 1..SPF_AROUND_MAX, or SPF_AROUND_AUTO */
     enum spf_attempt attempt; /* what deliveries ask for: AUTO, SPECULATIVE or LOCKED */
-    /* An MMU of your own; delivery must be DIRECT.  NULL: userfaultfd. */
+    /*
+     * Not userfaultfd, but an MMU of your own (mmu_ops, mmu), or a software page table
+     * (table, spf/table.h) over frames (spf/frames.h), which must outlive the mm.
+     * Delivery must be DIRECT.
+     */
     const struct spf_mmu_ops *mmu_ops;
     void *mmu;
+    const struct spf_table_attr *table;
+    struct spf_frames *frames;
     uintptr_t mmu_base; /* first address; the arena is [mmu_base, mmu_base + arena_len) */
-    size_t mmu_page;    /* bytes a page, a power of two, 512 to 2 MiB */
-    uint32_t mmu_prot;  /* SPF_PROT_* bits that the MMU can enforce */
+    size_t mmu_page;    /* your own: bytes a page, a power of two, 512 to 2 MiB */
+    uint32_t mmu_prot;  /* your own: SPF_PROT_* bits that it can enforce */
 };
 
 /* Defaults: 64 GiB, INLINE, one worker, one page a fault, AUTO, userfaultfd. */
@@ -83,7 +91,9 @@ SPF_API void spf_mm_attr_init(struct spf_mm_attr *attr);
 /*
  * Create an empty address space.  attr NULL: the defaults.  With userfaultfd an
  * arena is reserved (no memory is used by that) and registered once.
- * -EINVAL: an attr that makes no sense; -ENOMEM: no address space of that size;
+ * -EINVAL: an attr that makes no sense, or a table whose geometry can't work with
+ * these frames or does not reach the arena's end;
+ * -ENOMEM: no address space of that size, or no frame for the root of the table;
  * -EPERM, -EACCES: userfaultfd refused, ask spf_probe which gate it was;
  * -ENOSYS, -ENOTSUP: the kernel has none, or lacks what is needed (write
  * protection, Linux 5.7; INLINE: SIGBUS; POOL: THREAD_ID).  A user MMU's ops->destroy is not called

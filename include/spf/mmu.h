@@ -9,16 +9,18 @@
  * What the engine promises:
  *   - install, unprotect and poison of overlapping ranges may run at the same
  *     time, in several threads (lost races are the MMU's to tell: `present`);
- *   - zap and protect of a range never overlap with install, unprotect or
+ *   - zap, reap and protect of a range never overlap with install, unprotect or
  *     poison of a page in that range, nor with one another;
  *   - `slot` is a small integer that is this thread's alone during the call.
- * What it asks: install, unprotect, poison, wake and attach are
+ * What it asks: prepare, install, unprotect, poison, wake and attach are
  * async-signal-safe when the mm has inline delivery; none of the calls enters
- * the library again, and none waits for a fault.
+ * the library again, and none waits for a fault.  install and unprotect wait for
+ * nothing at all, not even a lock: what they may need is got by prepare.
  */
 #ifndef SPF_MMU_H
 #define SPF_MMU_H
 
+#include <spf/fault.h>
 #include <spf/version.h>
 
 #include <stddef.h>
@@ -46,11 +48,35 @@ struct spf_install {
     size_t calls;     /* system calls or table operations that it took */
 };
 
+/* A range of pages to take away. */
+struct spf_zap {
+    uintptr_t addr;
+    size_t len;
+    /*
+     * Nothing is mapped in [floor, ceiling), which holds the range and may reach over
+     * the arena's ends: what serves these addresses alone, page tables say, may go with
+     * the pages.  Both 0: something is.
+     */
+    uintptr_t floor, ceiling;
+};
+
+enum spf_translation {
+    SPF_TRANSLATED = 0,
+    SPF_TRANSLATION_ABSENT,   /* no page is there */
+    SPF_TRANSLATION_PROTECTED /* one is, and forbids the access */
+};
+
 struct spf_mmu_ops {
     size_t size; /* sizeof(struct spf_mmu_ops) */
 
     /* A thread takes slot number `slot`, possibly one used before.  Optional. */
     int (*attach)(void *mmu, unsigned slot);
+
+    /*
+     * Optional.  Get what installing npages pages, or unprotecting one, may need.
+     * May take a lock of the MMU's own.  0, or -ENOMEM: the fault fails with that.
+     */
+    int (*prepare)(void *mmu, unsigned slot, size_t npages);
 
     /*
      * Put the run in place, in order, never over a page that is there already
@@ -81,13 +107,27 @@ struct spf_mmu_ops {
      * What is present in the range gets protection `prot`.  Called under
      * exclusion of the range.  An error leaves the VMAs as they were.
      */
-    int (*protect)(void *mmu, uintptr_t addr, size_t len, uint32_t prot);
+    int (*protect)(void *mmu, unsigned slot, uintptr_t addr, size_t len, uint32_t prot);
 
     /* Take every page of the range away, contents dropped.  Likewise. */
-    int (*zap)(void *mmu, uintptr_t addr, size_t len);
+    int (*zap)(void *mmu, unsigned slot, const struct spf_zap *zap);
+
+    /*
+     * Optional.  After a zap that succeeded: every translation that could have found
+     * what it took away is over.  Free it.
+     */
+    void (*reap)(void *mmu, unsigned slot, const struct spf_zap *zap);
 
     /* Optional.  Nonzero if the range may hold pages: lets untouched memory be cheap. */
     int (*touched)(void *mmu, uintptr_t addr, size_t len);
+
+    /*
+     * Optional, for spf/access.h: where the byte at addr is kept.  *out is used until
+     * the translation is over, and the engine sees to it that neither reap nor the
+     * return of protect comes before that.  May run at the same time as anything else.
+     */
+    enum spf_translation (*translate)(void *mmu, unsigned slot, uintptr_t addr,
+                                      enum spf_access access, void **out);
 
     /* Optional.  The mm is gone. */
     void (*destroy)(void *mmu);

@@ -270,6 +270,14 @@ static void close_window(struct spf__fault *fault)
         spf__window_close(fault->slot);
 }
 
+/* In the guard, but not in the window, where nothing may wait. */
+static int prepare(struct spf__fault *fault, size_t npages)
+{
+    struct spf_mm *mm = fault->mm;
+
+    return mm->mmu_ops.prepare ? mm->mmu_ops.prepare(mm->mmu, fault->slot->index, npages) : 0;
+}
+
 /* The note of an earlier failure.  Whoever sleeps on the page meets the poison. */
 static int failed_before(struct spf__fault *fault, int error)
 {
@@ -338,6 +346,9 @@ static int install(struct spf__fault *fault)
 
     if (fault->answer.kind == SPF__ANSWER_ERROR)
         return fail_page(fault);
+    err = prepare(fault, run.npages);
+    if (err)
+        return failed(fault, err);
     spf__around_learn(fault, run.npages);
     if (!open_window(fault, run.addr, run.npages))
         return SPF_ABORT_WINDOW;
@@ -354,8 +365,10 @@ static int install(struct spf__fault *fault)
 static int unprotect(struct spf__fault *fault)
 {
     struct spf_mm *mm = fault->mm;
-    int err;
+    int err = prepare(fault, 1);
 
+    if (err)
+        return failed(fault, err);
     if (!open_window(fault, fault->addr, 1))
         return SPF_ABORT_WINDOW;
     err = mm->mmu_ops.unprotect(mm->mmu, fault->slot->index, fault->addr, 1);

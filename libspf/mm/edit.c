@@ -248,26 +248,75 @@ void spf__edit_range_even(struct spf__edit *edit, uintptr_t start, uintptr_t end
         turn_even(edit, vma);
 }
 
+/* The hole in the new tree that the range lies in; nothing is outside of the arena. */
+static void find_hole(struct spf__edit *edit, struct spf_zap *zap)
+{
+    const struct spf__vma *before = spf__tree_prev(edit->tree.root, zap->addr);
+    const struct spf__vma *after = spf__edit_next(edit, zap->addr);
+
+    zap->floor = before ? before->end : 0;
+    zap->ceiling = after ? after->start : UINTPTR_MAX;
+}
+
+/* Wait until no translation uses what was found there before. */
+static void flush(struct spf__edit *edit, uintptr_t start, uintptr_t end)
+{
+    const struct spf_mm *mm = edit->mm;
+
+    if (!edit->single && mm->mmu_ops.translate)
+        spf__access_flush(edit->mm, edit->slot, start > mm->base ? start : mm->base,
+                          end < mm->end ? end : mm->end);
+}
+
+static int protect_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, uint32_t prot)
+{
+    struct spf_mm *mm = edit->mm;
+    int err = mm->mmu_ops.protect(mm->mmu, edit->slot->index, start, end - start, prot);
+
+    flush(edit, start, end);
+    return err;
+}
+
+static int zap_pages(struct spf__edit *edit, struct spf_zap *zap, bool unmap)
+{
+    struct spf_mm *mm = edit->mm;
+    int err;
+
+    if (unmap)
+        find_hole(edit, zap);
+    spf__count(edit->slot, SPF__C_ZAPS);
+    err = mm->mmu_ops.zap(mm->mmu, edit->slot->index, zap);
+    if (err || !mm->mmu_ops.reap)
+        return err;
+    if (unmap)
+        flush(edit, zap->floor, zap->ceiling);
+    else
+        flush(edit, zap->addr, zap->addr + zap->len);
+    mm->mmu_ops.reap(mm->mmu, edit->slot->index, zap);
+    return 0;
+}
+
 int spf__edit_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, enum spf__pages pages,
                     uint32_t prot)
 {
+    struct spf_zap zap = {.addr = start, .len = end - start};
     struct spf_mm *mm = edit->mm;
+    bool protects = pages == SPF__PAGES_PROTECT;
 
     if (pages == SPF__PAGES_KEEP)
         return 0;
     if (!edit->single)
         spf__window_drain(mm, edit->slot, start, end);
-    if (pages == SPF__PAGES_ZAP && atomic_load_explicit(&mm->any_failed, memory_order_relaxed))
+    if (!protects && atomic_load_explicit(&mm->any_failed, memory_order_relaxed))
         spf__pagebits_clear(&mm->failed, spf__page_of(mm, start), (end - start) >> mm->page_shift);
     if (mm->mmu_ops.touched && !mm->mmu_ops.touched(mm->mmu, start, end - start)) {
-        if (pages == SPF__PAGES_ZAP)
+        if (!protects)
             spf__count(edit->slot, SPF__C_ZAPS_SKIPPED);
         return 0;
     }
-    if (pages == SPF__PAGES_PROTECT)
-        return mm->mmu_ops.protect(mm->mmu, start, end - start, prot);
-    spf__count(edit->slot, SPF__C_ZAPS);
-    return mm->mmu_ops.zap(mm->mmu, start, end - start);
+    if (protects)
+        return protect_pages(edit, start, end, prot);
+    return zap_pages(edit, &zap, pages == SPF__PAGES_UNMAP);
 }
 
 /* The MMU refused: what left comes back under new values, what came leaves. */

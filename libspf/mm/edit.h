@@ -20,7 +20,12 @@
 
 #include <signal.h>
 
-enum spf__pages { SPF__PAGES_KEEP, SPF__PAGES_ZAP, SPF__PAGES_PROTECT };
+enum spf__pages {
+    SPF__PAGES_KEEP,
+    SPF__PAGES_ZAP,   /* contents go */
+    SPF__PAGES_UNMAP, /* contents go, and nothing is mapped there any more */
+    SPF__PAGES_PROTECT
+};
 
 struct spf__edit {
     struct spf_mm *mm;

@@ -35,6 +35,7 @@ struct spf_mm {
     bool needs_sigbus;        /* inline delivery */
     bool may_single;          /* membarrier works, and MULTI is not forced */
     bool real;                /* the MMU is the one over userfaultfd */
+    bool soft;                /* it is a software page table */
     size_t around_max;        /* pages that fit into a slot's buffer */
     struct spf_mmu_ops mmu_ops;
     void *mmu;
@@ -124,6 +125,7 @@ struct spf__mm_parts {
     bool signals;
     bool needs_sigbus;
     bool real;
+    bool soft;
     const struct spf_mm_attr *attr;
 };
 

@@ -41,6 +41,9 @@ enum spf__counter {
     SPF__C_ZAPS,
     SPF__C_ZAPS_SKIPPED,
     SPF__C_DRAIN_WAITS,
+    SPF__C_FLUSH_WAITS,
+    SPF__C_ACCESSES,
+    SPF__C_ACCESS_FAULTS,
     SPF__C_COUNT,
 };
 
@@ -53,6 +56,8 @@ struct spf__stream {
 struct spf__slot {
     /* The range that this thread may be installing into; 0: none.  See window.h. */
     _Alignas(128) _Atomic uint64_t window;
+    /* The page that this thread may be accessing through a translation; likewise. */
+    _Atomic uint64_t access;
     /* Pagers that this thread may be calling, by depth.  See reclaim.c. */
     _Atomic(struct spf_pager *) hazard[SPF__NEST];
     /* In the engine without synchronisation.  See mode.h. */

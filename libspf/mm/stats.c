@@ -50,6 +50,9 @@ static void writer_counters(struct spf_mm *mm, struct spf_stats *s)
     s->zaps = sum(mm, SPF__C_ZAPS);
     s->zaps_skipped = sum(mm, SPF__C_ZAPS_SKIPPED);
     s->drain_waits = sum(mm, SPF__C_DRAIN_WAITS);
+    s->flush_waits = sum(mm, SPF__C_FLUSH_WAITS);
+    s->accesses = sum(mm, SPF__C_ACCESSES);
+    s->access_faults = sum(mm, SPF__C_ACCESS_FAULTS);
     s->revocations = atomic_load_explicit(&mm->revocations, memory_order_relaxed);
     s->threads = atomic_load_explicit(&mm->registered, memory_order_relaxed);
     s->mode = atomic_load_explicit(&mm->mode, memory_order_relaxed);

@@ -16,6 +16,17 @@ static void put_pagers(struct spf__node *node)
     }
 }
 
+/* Nobody is registered, so any slot will do; the first has certainly been used. */
+static void zap_all(struct spf_mm *mm)
+{
+    struct spf_zap zap = {
+        .addr = mm->base, .len = mm->end - mm->base, .floor = 0, .ceiling = UINTPTR_MAX};
+
+    mm->mmu_ops.zap(mm->mmu, 0, &zap);
+    if (mm->mmu_ops.reap)
+        mm->mmu_ops.reap(mm->mmu, 0, &zap);
+}
+
 void spf__teardown(struct spf_mm *mm)
 {
     struct spf__node *root = atomic_load_explicit(&mm->root, memory_order_relaxed);
@@ -27,7 +38,7 @@ void spf__teardown(struct spf_mm *mm)
     if (!root)
         return;
     if (!mm->real) /* the arena is gone already */
-        mm->mmu_ops.zap(mm->mmu, mm->base, mm->end - mm->base);
+        zap_all(mm);
     atomic_store_explicit(&mm->root, NULL, memory_order_relaxed);
     put_pagers(root);
 }

@@ -13,7 +13,7 @@ static int unmap_in(struct spf__edit *edit, uintptr_t addr, size_t len)
         spf__edit_drop(edit);
         return err;
     }
-    return spf__edit_commit(edit, addr, addr + len, SPF__PAGES_ZAP, 0);
+    return spf__edit_commit(edit, addr, addr + len, SPF__PAGES_UNMAP, 0);
 }
 
 int spf_mm_unmap(struct spf_mm *mm, uintptr_t addr, size_t len)

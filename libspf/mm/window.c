@@ -2,7 +2,7 @@
 /*
  * Windows and drains.  See window.h.
  *
- * Who writes: slot->window, its owner.  A window is one word, so that it can't
+ * Who writes: slot->window and slot->access, their owner.  A window is one word, so that it can't
  * be seen half: bit 63 set, then the page number (40 bits), then the number of
  * pages less one (23 bits).
  */
@@ -50,15 +50,16 @@ void spf__window_close(struct spf__slot *slot)
 }
 
 /* True if it had to wait. */
-static bool wait_for(struct spf__slot *slot, uint64_t first, uint64_t end)
+static bool wait_for(_Atomic uint64_t *shown, uint64_t first, uint64_t end)
 {
     bool waited = false;
 
     for (unsigned spins = 0;; spins++) {
         /* [O13.b] seq_cst: after the odd store in the one order of all such
          * accesses; [O14.b] acquire: the install that a cleared slot had open is
-         * whole, so the removal that follows finds it. */
-        uint64_t window = atomic_load_explicit(&slot->window, memory_order_seq_cst);
+         * whole, so the removal that follows finds it.  [O34.b], [O35.b]: the same
+         * for accesses, after the change of the translation. */
+        uint64_t window = atomic_load_explicit(shown, memory_order_seq_cst);
 
         if (!overlaps(window, first, end))
             return waited;
@@ -77,6 +78,31 @@ void spf__window_drain(struct spf_mm *mm, struct spf__slot *self, uintptr_t star
     unsigned n = spf__slots(mm);
 
     for (unsigned i = 0; i < n; i++)
-        if (wait_for(spf__slot(mm, i), first, last))
+        if (wait_for(&spf__slot(mm, i)->window, first, last))
             spf__count(self, SPF__C_DRAIN_WAITS);
+}
+
+void spf__access_open(struct spf__slot *slot, uint64_t page)
+{
+    SPF_CHECK(!atomic_load_explicit(&slot->access, memory_order_relaxed));
+    /* [O34.a] seq_cst: shown before the translation is looked up, which is a seq_cst
+     * load too.  Either that finds the change, or the writer's scan finds this. */
+    atomic_store_explicit(&slot->access, pack(page, 1), memory_order_seq_cst);
+}
+
+void spf__access_close(struct spf__slot *slot)
+{
+    /* [O35.a] release: the access is done before the page can be taken away. */
+    atomic_store_explicit(&slot->access, 0, memory_order_release);
+}
+
+void spf__access_flush(struct spf_mm *mm, struct spf__slot *self, uintptr_t start, uintptr_t end)
+{
+    uint64_t first = spf__page_of(mm, start);
+    uint64_t last = spf__page_of(mm, end);
+    unsigned n = spf__slots(mm);
+
+    for (unsigned i = 0; i < n; i++)
+        if (wait_for(&spf__slot(mm, i)->access, first, last))
+            spf__count(self, SPF__C_FLUSH_WAITS);
 }

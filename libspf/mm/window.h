@@ -10,6 +10,11 @@
  *
  * Inside a window nothing waits: no pager, no lock, no event, no retry; and
  * asynchronous signals are blocked, so it ends soon.
+ *
+ * An access through a translation (fault/access.c) is shown in the same way, in a
+ * word of its own: before the translation is looked up, until the access is over.
+ * A writer that has changed translations waits for these as well, as a processor
+ * waits for the others to flush their TLBs: then nobody uses what they found before.
  */
 #ifndef SPF_MM_WINDOW_H
 #define SPF_MM_WINDOW_H
@@ -23,5 +28,12 @@ void spf__window_close(struct spf__slot *slot);
 
 /* Writers, VMAs made odd before: wait until no window overlaps [start, end). */
 void spf__window_drain(struct spf_mm *mm, struct spf__slot *self, uintptr_t start, uintptr_t end);
+
+/* Any mm with translations: show the page that is about to be accessed, and be done. */
+void spf__access_open(struct spf__slot *slot, uint64_t page);
+void spf__access_close(struct spf__slot *slot);
+
+/* Writers, translations changed before: wait until no access overlaps [start, end). */
+void spf__access_flush(struct spf_mm *mm, struct spf__slot *self, uintptr_t start, uintptr_t end);
 
 #endif

@@ -202,11 +202,12 @@ static int uffd_touched(void *mmu, uintptr_t addr, size_t len)
     return narrow(uffd, &uffd->touched, &addr, &len) || narrow(uffd, &uffd->denied, &at, &rest);
 }
 
-static int uffd_protect(void *mmu, uintptr_t addr, size_t len, uint32_t prot)
+static int uffd_protect(void *mmu, unsigned slot, uintptr_t addr, size_t len, uint32_t prot)
 {
     struct spf__uffd *uffd = mmu;
     int err = lift(uffd, addr, len);
 
+    (void)slot;
     if (err || !narrow(uffd, &uffd->touched, &addr, &len))
         return err;
     if (!(prot & SPF_PROT_READ))
@@ -219,11 +220,14 @@ static int uffd_protect(void *mmu, uintptr_t addr, size_t len, uint32_t prot)
     return err;
 }
 
-static int uffd_zap(void *mmu, uintptr_t addr, size_t len)
+static int uffd_zap(void *mmu, unsigned slot, const struct spf_zap *zap)
 {
     struct spf__uffd *uffd = mmu;
+    uintptr_t addr = zap->addr;
+    size_t len = zap->len;
     int err = lift(uffd, addr, len);
 
+    (void)slot;
     if (err || !narrow(uffd, &uffd->touched, &addr, &len))
         return err;
     err = spf__sys_madvise(addr, len, MADV_DONTNEED);

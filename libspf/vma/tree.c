@@ -48,6 +48,22 @@ struct spf__vma *spf__tree_next(const struct spf__node *root, uintptr_t addr)
     return NULL;
 }
 
+struct spf__vma *spf__tree_prev(const struct spf__node *root, uintptr_t addr)
+{
+    const struct spf__node *node = root;
+
+    while (node && addr) {
+        int i = entry_at(node, addr - 1);
+
+        if (i < 0)
+            return NULL;
+        if (node->level == 0)
+            return node->ptr[i];
+        node = node->ptr[i];
+    }
+    return NULL;
+}
+
 uintptr_t spf__node_gap(const struct spf__node *node)
 {
     uintptr_t most = 0;

@@ -42,6 +42,8 @@ struct spf__node {
 struct spf__vma *spf__tree_find(const struct spf__node *root, uintptr_t addr);
 /* The first VMA that ends above addr. */
 struct spf__vma *spf__tree_next(const struct spf__node *root, uintptr_t addr);
+/* The last VMA that starts below addr. */
+struct spf__vma *spf__tree_prev(const struct spf__node *root, uintptr_t addr);
 /* The lowest multiple of align with len free bytes in [min, max).  False: none. */
 bool spf__tree_gap(const struct spf__node *root, uintptr_t min, uintptr_t max, size_t len,
                    size_t align, uintptr_t *out);

@@ -19,12 +19,12 @@ static int null_unprotect(void *mmu, unsigned slot, uintptr_t addr, size_t npage
     return 0;
 }
 
-static int null_protect(void *mmu, uintptr_t addr, size_t len, uint32_t prot)
+static int null_protect(void *mmu, unsigned slot, uintptr_t addr, size_t len, uint32_t prot)
 {
     return 0;
 }
 
-static int null_zap(void *mmu, uintptr_t addr, size_t len)
+static int null_zap(void *mmu, unsigned slot, const struct spf_zap *zap)
 {
     return 0;
 }

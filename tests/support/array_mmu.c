@@ -157,7 +157,7 @@ static void protect_page(struct t_mmu_page *page, uint32_t prot)
         atomic_store(&page->state, prot & SPF_PROT_WRITE ? T_WRITABLE : T_READONLY);
 }
 
-static int array_protect(void *priv, uintptr_t addr, size_t len, uint32_t prot)
+static int array_protect(void *priv, unsigned slot, uintptr_t addr, size_t len, uint32_t prot)
 {
     struct t_mmu *mmu = priv;
     size_t npages = len / mmu->page_size, first = index_of(mmu, addr, npages);
@@ -173,10 +173,10 @@ static int array_protect(void *priv, uintptr_t addr, size_t len, uint32_t prot)
     return error;
 }
 
-static int array_zap(void *priv, uintptr_t addr, size_t len)
+static int array_zap(void *priv, unsigned slot, const struct spf_zap *zap)
 {
     struct t_mmu *mmu = priv;
-    size_t npages = len / mmu->page_size, first = index_of(mmu, addr, npages);
+    size_t npages = zap->len / mmu->page_size, first = index_of(mmu, zap->addr, npages);
     int error;
 
     range_enter(mmu, first, npages, true);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Frames, as MMUs see them.
+ *
+ * A frame is a number.  Who takes one owns it; `share` and `drop` count further
+ * owners.  A sole owner's count is 0 and is never written, so frames that are not
+ * shared cost no shared line; and each frame's data is a line of its own.
+ */
+#ifndef SPF_MMU_FRAMES_H
+#define SPF_MMU_FRAMES_H
+
+#include <spf/frames.h>
+
+#include "libspf/base/lock.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SPF__FRAME_NONE UINT32_MAX
+
+struct spf__frame {
+    _Alignas(64) _Atomic uint32_t extra; /* owners beyond the first */
+    uint32_t next;                       /* in a list: the pool's, or the owner's */
+    /* A page of table fragments, guarded by its class's lock: see frag.c. */
+    uint32_t prev_page, next_page;
+    uint32_t free; /* index of the first free fragment, plus 1 */
+    uint32_t used; /* fragments that are not free */
+};
+
+struct spf_frames {
+    size_t page;
+    unsigned shift;
+    uint32_t nframes;
+    uint32_t batch; /* frames that move between pool and cache at a time */
+    char *area;
+    struct spf__frame *frame;
+    _Alignas(64) struct spf__lock lock; /* guards what follows */
+    uint32_t users;
+    uint32_t fresh; /* frames from here on were never used */
+    uint32_t free;  /* list of those that were given back */
+    uint32_t used, most_used;
+};
+
+#define SPF__FRAME_BATCH 32u
+#define SPF__FRAME_CACHE (512u + 2 * SPF__FRAME_BATCH) /* a longest run, and some */
+
+/* One thread's. */
+struct spf__frame_cache {
+    uint32_t n;
+    uint32_t frame[SPF__FRAME_CACHE];
+};
+
+void spf__frames_join(struct spf_frames *frames);
+void spf__frames_leave(struct spf_frames *frames);
+
+/* At least n in the cache.  0, or -ENOMEM: there are fewer, all that were to be had. */
+int spf__frames_fill(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t n);
+/* All of the cache back into the pool. */
+void spf__frames_drain(struct spf_frames *frames, struct spf__frame_cache *cache);
+/* A sole owner's frame goes into the cache, and from there, if it is full, to the pool. */
+void spf__frames_give(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t frame);
+
+/* Never locks.  SPF__FRAME_NONE: the cache is empty. */
+static inline uint32_t spf__frames_take(struct spf__frame_cache *cache)
+{
+    return cache->n ? cache->frame[--cache->n] : SPF__FRAME_NONE;
+}
+
+/* One owner more, called by an owner; one less: true if it was the last (give it then). */
+void spf__frame_share(struct spf_frames *frames, uint32_t frame);
+bool spf__frame_drop(struct spf_frames *frames, uint32_t frame);
+
+static inline void *spf__frame_addr(const struct spf_frames *frames, uint32_t frame)
+{
+    return frames->area + ((size_t)frame << frames->shift);
+}
+
+/* The frame that holds this address, which is in the area. */
+static inline uint32_t spf__frame_at(const struct spf_frames *frames, const void *addr)
+{
+    return (uint32_t)((size_t)((const char *)addr - frames->area) >> frames->shift);
+}
+
+#endif

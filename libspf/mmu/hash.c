@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The hash table of translations.  See hash.h.
+ *
+ * An entry is two words: `tag`, the page number plus 1, or 0, or LOCKED; and the PTE.
+ * Who writes: whoever has made the tag LOCKED by compare-and-swap writes the PTE, then
+ * the tag.  A reader takes tag, PTE and tag again; equal tags mean that the PTE was
+ * that page's at some time since the access was shown, which is all that is asked:
+ * a writer that changes it waits for that access before it goes on (mm/window.h).
+ */
+#include "libspf/mmu/hash.h"
+
+#include "libspf/base/check.h"
+#include "libspf/base/sys.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define GROUP 8u
+#define LOCKED UINT64_MAX
+
+#define SEGMENT_256M 28
+#define SEGMENT_1T 40
+#define HASH_MASK (((uint64_t)1 << 39) - 1)
+
+/* What a second half says of a page's entry: there is one, which group, which place. */
+#define TRACK_VALID 0x10u
+#define TRACK_SECONDARY 0x8u
+#define TRACK_INDEX 0x7u
+
+struct entry {
+    _Atomic uint64_t tag;
+    _Atomic uint64_t pte;
+};
+
+struct spf__hash {
+    struct entry *entries;
+    uint64_t mask; /* of groups */
+    unsigned page_shift;
+    enum spf_hash_slots slots;
+    enum spf_hash_segment segment;
+};
+
+/* ---- making */
+
+static size_t bytes(const struct spf__hash *hash)
+{
+    return (hash->mask + 1) * GROUP * sizeof(struct entry);
+}
+
+int spf__hash_new(const struct spf_table_attr *attr, unsigned page_shift, struct spf__hash **out)
+{
+    struct spf__hash *hash;
+    int err;
+
+    if (attr->group_bits < 4 || attr->group_bits > 24 || (unsigned)attr->slots > SPF_HASH_BY_HASH ||
+        (unsigned)attr->segment > SPF_SEGMENT_1T)
+        return -EINVAL;
+    hash = malloc(sizeof(*hash));
+    if (!hash)
+        return -ENOMEM;
+    *hash = (struct spf__hash){.mask = ((uint64_t)1 << attr->group_bits) - 1,
+                               .page_shift = page_shift,
+                               .slots = attr->slots,
+                               .segment = attr->segment};
+    err = spf__sys_map(bytes(hash), true, (void **)&hash->entries);
+    if (err) {
+        free(hash);
+        return err;
+    }
+    *out = hash;
+    return 0;
+}
+
+void spf__hash_free(struct spf__hash *hash)
+{
+    spf__sys_unmap(hash->entries, bytes(hash));
+    free(hash);
+}
+
+/* ---- where a page's entry may be */
+
+/* Segments that follow one another get numbers far apart. */
+static uint64_t vsid_of(uintptr_t addr, unsigned segment_shift)
+{
+    return ((uint64_t)(addr >> segment_shift) + 1) * 0x9e3779b1u & HASH_MASK;
+}
+
+static uint64_t hash_of(const struct spf__hash *hash, uintptr_t addr)
+{
+    unsigned shift = hash->segment == SPF_SEGMENT_1T ? SEGMENT_1T : SEGMENT_256M;
+    uint64_t index = (addr & (((uintptr_t)1 << shift) - 1)) >> hash->page_shift;
+    uint64_t vsid = vsid_of(addr, shift);
+
+    if (hash->segment == SPF_SEGMENT_1T)
+        vsid ^= vsid << 25;
+    return (vsid ^ index) & HASH_MASK;
+}
+
+static struct entry *group_of(const struct spf__hash *hash, uintptr_t addr, bool secondary)
+{
+    uint64_t value = hash_of(hash, addr);
+
+    return &hash->entries[((secondary ? ~value : value) & hash->mask) * GROUP];
+}
+
+static uint64_t tag_of(const struct spf__hash *hash, uintptr_t addr)
+{
+    return (uint64_t)(addr >> hash->page_shift) + 1;
+}
+
+/* ---- looking up */
+
+static uint64_t find_in(struct entry *group, uint64_t tag)
+{
+    for (unsigned i = 0; i < GROUP; i++) {
+        uint64_t pte;
+
+        /* [O34.a] seq_cst, as a table's PTE: after the access was shown. */
+        if (atomic_load_explicit(&group[i].tag, memory_order_seq_cst) != tag)
+            continue;
+        /* [O38.a] acquire: the tag is read again after it; partner: fill. */
+        pte = atomic_load_explicit(&group[i].pte, memory_order_acquire);
+        if (atomic_load_explicit(&group[i].tag, memory_order_relaxed) == tag)
+            return pte;
+    }
+    return 0;
+}
+
+uint64_t spf__hash_find(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr)
+{
+    uint64_t tag = tag_of(hash, addr);
+    uint64_t pte = find_in(group_of(hash, addr, false), tag);
+    bool secondary = !pte;
+
+    if (secondary)
+        pte = find_in(group_of(hash, addr, true), tag);
+    if (!pte) {
+        spf__table_count(slot, SPF__T_MISSES);
+        return 0;
+    }
+    spf__table_count(slot, SPF__T_HITS);
+    if (secondary)
+        spf__table_count(slot, SPF__T_SECONDARY_HITS);
+    return pte;
+}
+
+/* ---- changing an entry */
+
+/* False: the entry is no longer what it was. */
+static bool lock(struct entry *entry, uint64_t tag)
+{
+    /* [O38.b] acquire: what the last holder wrote is written over, not under. */
+    return atomic_compare_exchange_strong_explicit(&entry->tag, &tag, LOCKED, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+static void fill(struct entry *entry, uint64_t tag, uint64_t pte)
+{
+    /* [O38.b] release, both: a reader that sees this PTE sees the tag locked, or a
+     * later one, when it looks again. */
+    atomic_store_explicit(&entry->pte, pte, memory_order_release);
+    /* [O34.b] seq_cst: emptied before the accesses are looked at. */
+    atomic_store_explicit(&entry->tag, tag, memory_order_seq_cst);
+}
+
+static struct entry *place_in(struct entry *group, uint64_t tag)
+{
+    for (unsigned i = 0; i < GROUP; i++)
+        if (atomic_load_explicit(&group[i].tag, memory_order_relaxed) == tag)
+            return &group[i];
+    return NULL;
+}
+
+/* The same by two reads of four entries each, as where entries can't be looked at one by one. */
+static struct entry *place_by_reads(struct entry *group, uint64_t tag, struct spf__table_slot *slot)
+{
+    for (unsigned first = 0; first < GROUP; first += 4) {
+        uint64_t four[4];
+
+        for (unsigned i = 0; i < 4; i++)
+            four[i] = atomic_load_explicit(&group[first + i].tag, memory_order_relaxed);
+        spf__table_count(slot, SPF__T_GROUP_READS);
+        for (unsigned i = 0; i < 4; i++)
+            if (four[i] == tag)
+                return &group[first + i];
+    }
+    return NULL;
+}
+
+static struct entry *place_tracked(const struct spf__hash *hash, uintptr_t addr,
+                                   _Atomic uint64_t *track)
+{
+    uint64_t where = atomic_load_explicit(track, memory_order_relaxed);
+
+    if (!(where & TRACK_VALID))
+        return NULL;
+    return &group_of(hash, addr, where & TRACK_SECONDARY)[where & TRACK_INDEX];
+}
+
+static struct entry *place_of(const struct spf__hash *hash, struct spf__table_slot *slot,
+                              uintptr_t addr, _Atomic uint64_t *track)
+{
+    uint64_t tag = tag_of(hash, addr);
+    struct entry *place;
+
+    switch (hash->slots) {
+    case SPF_HASH_TRACKED:
+        return place_tracked(hash, addr, track);
+    case SPF_HASH_SEARCH:
+        place = place_by_reads(group_of(hash, addr, false), tag, slot);
+        return place ? place : place_by_reads(group_of(hash, addr, true), tag, slot);
+    default:
+        place = place_in(group_of(hash, addr, false), tag);
+        return place ? place : place_in(group_of(hash, addr, true), tag);
+    }
+}
+
+void spf__hash_update(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
+                      _Atomic uint64_t *track, uint64_t pte)
+{
+    struct entry *place = place_of(hash, slot, addr, track);
+    uint64_t tag = tag_of(hash, addr);
+
+    /* Whoever took the place since then evicted this page's entry, which will do. */
+    if (place && lock(place, tag))
+        fill(place, pte ? tag : 0, pte);
+    if (!pte && hash->slots == SPF_HASH_TRACKED)
+        atomic_store_explicit(track, 0, memory_order_relaxed);
+}
+
+/* ---- putting in */
+
+static struct entry *take_free(struct entry *group)
+{
+    for (unsigned i = 0; i < GROUP; i++)
+        if (atomic_load_explicit(&group[i].tag, memory_order_relaxed) == 0 && lock(&group[i], 0))
+            return &group[i];
+    return NULL;
+}
+
+static struct entry *evict(struct entry *group, struct spf__table_slot *slot)
+{
+    struct entry *victim;
+    uint64_t tag;
+
+    slot->random = slot->random * 6364136223846793005ull + 1442695040888963407ull;
+    victim = &group[slot->random >> 61];
+    tag = atomic_load_explicit(&victim->tag, memory_order_relaxed);
+    if (tag == LOCKED || !lock(victim, tag))
+        return NULL;
+    if (tag)
+        spf__table_count(slot, SPF__T_EVICTIONS);
+    return victim;
+}
+
+/* A place for the page's entry, locked.  NULL: another time. */
+static struct entry *make_room(const struct spf__hash *hash, struct spf__table_slot *slot,
+                               uintptr_t addr)
+{
+    struct entry *primary = group_of(hash, addr, false);
+    struct entry *place = take_free(primary);
+
+    if (!place)
+        place = take_free(group_of(hash, addr, true));
+    return place ? place : evict(primary, slot);
+}
+
+/* With BUSY held: nobody else puts this page in, or changes its PTE. */
+static bool insert_busy(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
+                        _Atomic uint64_t *track, uint64_t pte)
+{
+    struct entry *primary = group_of(hash, addr, false);
+    struct entry *secondary = group_of(hash, addr, true);
+    uint64_t tag = tag_of(hash, addr);
+    struct entry *place;
+    bool second;
+
+    /* Another thread may have put it in since this one looked. */
+    if ((pte & SPF__PTE_HASHED) && (place_in(primary, tag) || place_in(secondary, tag)))
+        return true;
+    place = make_room(hash, slot, addr);
+    if (!place)
+        return false;
+    fill(place, tag, pte & ~SPF__PTE_HASHED);
+    second = place < primary || place >= primary + GROUP;
+    if (hash->slots == SPF_HASH_TRACKED)
+        atomic_store_explicit(track,
+                              TRACK_VALID | (second ? TRACK_SECONDARY : 0) |
+                                  (uint64_t)(place - (second ? secondary : primary)),
+                              memory_order_relaxed);
+    return true;
+}
+
+void spf__hash_insert(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
+                      _Atomic uint64_t *entry, _Atomic uint64_t *track, uint64_t pte)
+{
+    bool done;
+
+    if (pte & SPF__PTE_BUSY)
+        return;
+    /* [O39.a] acquire: the entry and its track as the last holder left them. */
+    if (!atomic_compare_exchange_strong_explicit(entry, &pte, pte | SPF__PTE_BUSY,
+                                                 memory_order_acquire, memory_order_relaxed))
+        return;
+    done = insert_busy(hash, slot, addr, track, pte);
+    /* [O39.b] release: the entry and its track before the flag that tells of them. */
+    atomic_store_explicit(entry, done ? pte | SPF__PTE_HASHED : pte, memory_order_release);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The hash table of translations: a cache of PTEs, as POWER's hashed page table.
+ *
+ * 1 << group_bits groups of 8 entries of 16 bytes.  A page's entry is in its primary
+ * group (hash & mask) or in its secondary (~hash & mask); when both are full another
+ * page's entry makes room.  So any entry may be gone at any time, and what matters is
+ * that none is wrong: whoever changes a PTE that has HASHED set updates or removes the
+ * entry, and a PTE is never changed while its entry is being put in (BUSY).
+ */
+#ifndef SPF_MMU_HASH_H
+#define SPF_MMU_HASH_H
+
+#include "libspf/mmu/table.h"
+
+struct spf__hash;
+
+int spf__hash_new(const struct spf_table_attr *attr, unsigned page_shift, struct spf__hash **out);
+void spf__hash_free(struct spf__hash *hash);
+
+/* In an access: the PTE of the page as the cache has it; 0: it has not. */
+uint64_t spf__hash_find(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr);
+
+/* In an access: cache the page's PTE, seen as `pte`, unless it has changed. */
+void spf__hash_insert(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
+                      _Atomic uint64_t *entry, _Atomic uint64_t *track, uint64_t pte);
+
+/*
+ * The page's PTE was HASHED, and is `pte` now (0: nothing); the caller is the only one
+ * who changes it, and either holds BUSY or has made it 0.
+ */
+void spf__hash_update(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
+                      _Atomic uint64_t *track, uint64_t pte);
+
+/* Is there a second half of last-level tables? */
+static inline bool spf__hash_tracks(const struct spf_table_attr *attr)
+{
+    return attr->kind == SPF_TABLE_HASH && attr->slots == SPF_HASH_TRACKED;
+}
+
+#endif
