@@ -8,6 +8,7 @@
 #include "libspf/delivery/region.h"
 #include "libspf/fault/ask.h"
 #include "libspf/fork.h"
+#include "libspf/mm/duplicate.h"
 #include "libspf/mm/mm.h"
 #include "libspf/mm/mode.h"
 #include "libspf/mm/teardown.h"
@@ -124,7 +125,6 @@ static int parts_soft(const struct spf_mm_attr *attr, struct spf__mm_parts *part
     parts->prot_mask = SPF__SOFT_PROT;
     parts->mmu_ops = &spf__soft_ops;
     parts->mmu = soft;
-    parts->soft = true;
     return err;
 }
 
@@ -223,7 +223,7 @@ int spf_mm_create(const struct spf_mm_attr *attr, struct spf_mm **out)
     err = assemble(&parts, out);
     if (err && parts.real)
         spf__uffd_free(parts.mmu);
-    if (err && parts.soft)
+    if (err && own.table)
         spf__soft_free(parts.mmu);
     return err;
 }
@@ -269,6 +269,47 @@ int spf_mm_destroy(struct spf_mm *mm)
     return 0;
 }
 
+/* ---- a second one */
+
+static struct spf_mm_attr attr_of(const struct spf_mm *mm)
+{
+    struct spf_mm_attr attr;
+
+    spf_mm_attr_init(&attr);
+    attr.delivery = SPF_DELIVERY_DIRECT;
+    attr.arena_len = mm->end - mm->base;
+    attr.mmu_base = mm->base;
+    attr.flags = mm->force_multi ? SPF_MM_MULTI : 0;
+    attr.around = mm->around;
+    attr.attempt = mm->attempt;
+    attr.table = spf__soft_attr(mm->mmu);
+    attr.frames = mm->frames;
+    return attr;
+}
+
+int spf_mm_duplicate(struct spf_mm *parent, struct spf_mm **out)
+{
+    struct spf_mm_attr attr;
+    struct spf_mm *child;
+    int err;
+
+    if (!parent || !out)
+        return -EINVAL;
+    if (!parent->frames)
+        return -ENOTSUP;
+    attr = attr_of(parent);
+    err = spf_mm_create(&attr, &child);
+    if (err)
+        return err;
+    err = spf__duplicate(parent, child);
+    if (err) {
+        spf_mm_destroy(child);
+        return err;
+    }
+    *out = child;
+    return 0;
+}
+
 /* ---- asking the parts */
 
 int spf_mm_table_stats(struct spf_mm *mm, struct spf_table_stats *stats, size_t size)
@@ -277,7 +318,7 @@ int spf_mm_table_stats(struct spf_mm *mm, struct spf_table_stats *stats, size_t 
 
     if (!mm || !stats || !size || size > sizeof(s))
         return -EINVAL;
-    if (!mm->soft)
+    if (!mm->frames)
         return -ENOTSUP;
     spf__soft_stats(mm->mmu, &s);
     memcpy(stats, &s, size);

@@ -246,7 +246,7 @@ T(map, unknown_flags_protections_and_null_are_refused)
 
     begin();
     addr = base;
-    t_eq(spf_mm_map(mm, &addr, PAGE, RW, 0x4, NULL, 0), -EINVAL);
+    t_eq(spf_mm_map(mm, &addr, PAGE, RW, 0x8, NULL, 0), -EINVAL);
     t_eq(spf_mm_map(mm, &addr, PAGE, RW, 0x800000, NULL, 0), -EINVAL);
     t_eq(spf_mm_map(mm, &addr, PAGE, 0x8, 0, NULL, 0), -EINVAL);
     t_eq(spf_mm_map(mm, NULL, PAGE, RW, 0, NULL, 0), -EINVAL);

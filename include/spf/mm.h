@@ -102,6 +102,17 @@ SPF_API void spf_mm_attr_init(struct spf_mm_attr *attr);
 SPF_API int spf_mm_create(const struct spf_mm_attr *attr, struct spf_mm **out);
 
 /*
+ * A second address space like `parent`: the same arena, mappings and contents.  Private
+ * pages are shared between the two until either writes to one; SHARED mappings stay
+ * shared.  Faults and changes of the parent wait meanwhile, and each write to it is in
+ * the child either wholly or not at all, page by page.  The calling thread becomes
+ * registered with the parent.
+ * -ENOTSUP: not over a software page table; -ENOMEM: no memory, or no frames for the
+ * child's page tables; -EDEADLK: called from inside a pager.
+ */
+SPF_API int spf_mm_duplicate(struct spf_mm *parent, struct spf_mm **child);
+
+/*
  * Unmap everything, stop the pool, free.  The caller's own registration ends
  * with it.  -EBUSY: other threads are registered (nothing has happened then).
  * A thread that sleeps in a fault (POOL) gets its page or SIGSEGV.  NULL: 0.
@@ -129,6 +140,12 @@ SPF_API int spf_thread_unregister(struct spf_mm *mm);
 /* spf_mm_map flags.  Neither: *addr is ignored, the lowest range that fits is taken. */
 #define SPF_MAP_FIXED 0x1u           /* at *addr, replacing what is there */
 #define SPF_MAP_FIXED_NOREPLACE 0x2u /* at *addr, -EEXIST if anything is there */
+/*
+ * Not a private copy, but the pager's own pages: what is written is seen through every
+ * shared mapping of the pager, and goes back to it by spf_mm_sync, unmap and release.
+ * The pager must be one of spf_pager_create_cached over the mm's own frames.
+ */
+#define SPF_MAP_SHARED 0x4u
 /* "Anywhere" only: a multiple of 1 << n bytes; n from the page's shift up to 47. */
 #define SPF_MAP_ALIGNED(n) ((uint32_t)(n) << 24)
 
@@ -140,7 +157,8 @@ SPF_API int spf_thread_unregister(struct spf_mm *mm);
  * -EINVAL: misaligned, empty, overflowing or outside the arena; unknown flags, or
  * both of FIXED;
  * -ENOTSUP: the MMU cannot enforce prot (userfaultfd: EXEC; there WRITE includes
- * READ, as in hardware page tables);
+ * READ, as in hardware page tables); or SHARED with a pager whose pages are not kept in
+ * the frames of this mm;
  * -EEXIST (FIXED_NOREPLACE); -ENOMEM: no such free range, or no memory.
  * An error changes nothing.
  */
@@ -149,7 +167,9 @@ SPF_API int spf_mm_map(struct spf_mm *mm, uintptr_t *addr, size_t len, uint32_t 
 
 /*
  * Unmap whatever lies in the range; VMAs that reach over its ends are split.
- * When it returns no page of the range is left, and none will be installed.
+ * When it returns no page of the range is left, and none will be installed.  What was
+ * written to SHARED pages has been written back, or, where that failed, is kept by the
+ * pager for spf_pager_sync to tell.
  * -EINVAL, -ENOMEM.  An error of the MMU is returned with the VMAs as they were;
  * some contents may be dropped, to be fetched again.
  */
@@ -158,11 +178,45 @@ SPF_API int spf_mm_unmap(struct spf_mm *mm, uintptr_t addr, size_t len);
 /*
  * Change protection; contents stay.  When it returns no access that is now
  * forbidden succeeds.  -ENOMEM: a part of the range is not mapped (nothing was
- * changed), or no memory; -ENOTSUP: EXEC with userfaultfd, or taking READ away
- * from pages that are present (SPF_PROT_NONE is for ranges never touched);
- * -EINVAL.
+ * changed), or no memory; -ENOTSUP: EXEC with userfaultfd; -EINVAL.  SPF_PROT_NONE
+ * keeps contents as well: with userfaultfd pages move out of reach and back.
  */
 SPF_API int spf_mm_protect(struct spf_mm *mm, uintptr_t addr, size_t len, uint32_t prot);
+
+/* spf_mm_remap flags */
+#define SPF_REMAP_MAYMOVE 0x1u /* if it can't grow where it is */
+#define SPF_REMAP_FIXED 0x2u   /* move to *to, replacing what is there */
+
+/*
+ * Change the size of a mapping, or its place, contents and all.  [addr, addr + old_len)
+ * lies in one VMA.  Shrinking unmaps the end; growing takes the range behind, if that is
+ * free and the VMA ends there, or else, with MAYMOVE, moves to the lowest range that
+ * fits; what is new is fetched from the pager as it is touched.  *to, if not NULL, is
+ * where it lies now.  What is at the new place is closed until all has moved.
+ * -EINVAL: misaligned, empty, overflowing or outside the arena; unknown flags; FIXED
+ * onto itself; -EFAULT: the old range is not in one VMA; -ENOMEM: it can't grow and may
+ * not move, no free range, no memory; -ENOTSUP: it must move and the MMU can't.
+ * After an error of the MMU itself everything is as it was, but what FIXED was to
+ * replace may have lost its contents.
+ */
+SPF_API int spf_mm_remap(struct spf_mm *mm, uintptr_t addr, size_t old_len, size_t new_len,
+                         uint32_t flags, uintptr_t *to);
+
+/*
+ * The heap: zero pages that grow and shrink by bytes at their end, as by brk(2).  It
+ * begins at `start`, a page in the arena, empty, with protection prot for what comes.
+ * -EBUSY: there is a heap, and it is not empty; -EINVAL, -ENOTSUP: as spf_mm_map.
+ */
+SPF_API int spf_mm_brk_start(struct spf_mm *mm, uintptr_t start, uint32_t prot);
+
+/*
+ * Move its end, the break, to brk: pages up to there are mapped, those beyond are not.
+ * 0 for brk only asks.  *now, if not NULL, is the break then, also after an error of
+ * this call.  The heap is an ordinary mapping: what else is done to it stays done.
+ * -EINVAL: no heap was begun; -ENOMEM: below its start, over the arena's end, something
+ * else is mapped there, no memory.
+ */
+SPF_API int spf_mm_brk(struct spf_mm *mm, uintptr_t brk, uintptr_t *now);
 
 /*
  * Drop the contents of every page in the range; the next fault asks the pager
@@ -170,6 +224,14 @@ SPF_API int spf_mm_protect(struct spf_mm *mm, uintptr_t addr, size_t len, uint32
  * -EINVAL; an error of the MMU: some contents may be dropped.
  */
 SPF_API int spf_mm_discard(struct spf_mm *mm, uintptr_t addr, size_t len);
+
+/*
+ * Write back what was written through SHARED mappings in the range; gaps and private
+ * mappings are skipped.  What is written meanwhile may or may not be among it, and is
+ * not lost.  -EINVAL; the pager's error (-EROFS: it has no `store`): those pages stay to
+ * be written back, the others are.
+ */
+SPF_API int spf_mm_sync(struct spf_mm *mm, uintptr_t addr, size_t len);
 
 /*
  * Wait until every fault that had begun has ended and is counted, and each pager
@@ -180,10 +242,14 @@ SPF_API int spf_mm_discard(struct spf_mm *mm, uintptr_t addr, size_t len);
  */
 SPF_API int spf_mm_quiesce(struct spf_mm *mm);
 
+/* spf_vma_info.flags */
+#define SPF_VMA_SHARED 0x1u
+
 struct spf_vma_info {
     uintptr_t start; /* first byte */
     uintptr_t end;   /* one past the last */
     uint32_t prot;
+    uint32_t flags;          /* SPF_VMA_* */
     uint64_t offset;         /* into the pager, of start */
     struct spf_pager *pager; /* NULL: zero pages; no reference is taken: compare only */
 };

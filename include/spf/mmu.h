@@ -23,6 +23,7 @@
 #include <spf/fault.h>
 #include <spf/version.h>
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,12 +37,16 @@ extern "C" {
 #define SPF_PROT_WRITE 0x2u
 #define SPF_PROT_EXEC 0x4u
 
+#define SPF_INSTALL_WRITE 0x1u  /* the access that faulted is a write */
+#define SPF_INSTALL_SHARED 0x2u /* src is to be mapped itself, not copied */
+
 /* A run of pages to put in place. */
 struct spf_install {
     uintptr_t addr;  /* of the first page */
     size_t npages;   /* at least 1 */
-    const void *src; /* npages of resident memory; it is copied */
+    const void *src; /* npages of resident memory; it is copied, unless SHARED */
     uint32_t prot;   /* SPF_PROT_*: without WRITE the pages go in read-only */
+    uint32_t flags;  /* SPF_INSTALL_* */
     /* filled in by the MMU */
     size_t installed; /* pages put in by this call */
     size_t present;   /* pages passed over because something was there already */
@@ -58,6 +63,13 @@ struct spf_zap {
      * the pages.  Both 0: something is.
      */
     uintptr_t floor, ceiling;
+};
+
+/* What an MMU did beside its calls, since it was made. */
+struct spf_mmu_counts {
+    uint64_t moved;     /* pages moved by the kernel, for remap and protection `none` */
+    uint64_t copied;    /* pages copied instead */
+    uint64_t mprotects; /* changes of the kernel's own protection */
 };
 
 enum spf_translation {
@@ -128,6 +140,38 @@ struct spf_mmu_ops {
      */
     enum spf_translation (*translate)(void *mmu, unsigned slot, uintptr_t addr,
                                       enum spf_access access, void **out);
+
+    /*
+     * Optional, for SPF_MAP_SHARED.  Under exclusion of the range, twice: first take
+     * the right to write from shared pages that were written to; then, no access being
+     * under way any more, tell the pager's frames that they are dirty.
+     */
+    void (*clean)(void *mmu, unsigned slot, uintptr_t addr, size_t len, bool flushed);
+
+    /*
+     * Optional.  Frames that unprotect took out wait until accesses that were under way
+     * are over: how many do, and: those of now are.  In the slot's own thread.
+     */
+    size_t (*owed)(void *mmu, unsigned slot);
+    void (*repay)(void *mmu, unsigned slot);
+
+    /*
+     * Optional, for spf_mm_remap.  Every page of [from, from + len) to the same place in
+     * [to, to + len), which is empty, with protection prot, which they have already.
+     * Under exclusion of both.  An error leaves them where they were.
+     */
+    int (*move)(void *mmu, unsigned slot, uintptr_t from, uintptr_t to, size_t len, uint32_t prot);
+
+    /*
+     * Optional, for spf_mm_duplicate.  Every page also into `child`, another instance
+     * with the same geometry, which nobody uses yet.  Under exclusion of everything;
+     * private pages may not be written any more, on either side, without a fault.
+     * -ENOMEM: some of it.
+     */
+    int (*duplicate)(void *mmu, unsigned slot, void *child);
+
+    /* Optional, for statistics. */
+    void (*counts)(void *mmu, struct spf_mmu_counts *counts);
 
     /* Optional.  The mm is gone. */
     void (*destroy)(void *mmu);

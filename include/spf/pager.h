@@ -21,6 +21,7 @@
 extern "C" {
 #endif
 
+struct spf_frames;
 struct spf_pager;
 
 /* One question to a pager.  Valid during the call only. */
@@ -64,6 +65,13 @@ struct spf_pager_ops {
      */
     void (*done)(void *priv, const struct spf_fetch *fetch, const void *pages, long npages);
 
+    /*
+     * Optional, for spf_pager_create_cached: write npages pages back.  Of the last page
+     * only what lies within the object is of meaning.  May block.  Not called twice at
+     * once.  0 or a negative errno: the pages stay to be written.
+     */
+    int (*store)(void *priv, uint64_t offset, const void *pages, size_t npages, size_t page_size);
+
     /* Optional.  The last use is over: free what priv owns.  May block. */
     void (*release)(void *priv);
 };
@@ -89,8 +97,8 @@ SPF_API int spf_pager_create(const struct spf_pager_ops *ops, void *priv, uint32
 SPF_API int spf_pager_create_buffer(const void *data, size_t len, struct spf_pager **out);
 
 /*
- * Pages read from a regular file or block device (private: nothing is ever
- * written back).  fd is duplicated.  len is the number of bytes that the object
+ * Pages read from a regular file or block device (nothing is ever written back but
+ * through spf_pager_create_cached).  fd is duplicated.  len is the number of bytes that the object
  * has, from the file's start; 0 takes the file's size now.  The size is fixed
  * here: the rest of the last page is zeros, but a byte below len that the file
  * no longer has fails (-EIO), as does a read that fails: SIGBUS, never zeros.
@@ -98,6 +106,28 @@ SPF_API int spf_pager_create_buffer(const void *data, size_t len, struct spf_pag
  * -EISDIR: a directory; -EBADF: not open for reading; -EMFILE, -ENOMEM.
  */
 SPF_API int spf_pager_create_file(int fd, uint64_t len, struct spf_pager **out);
+
+/*
+ * The pages of another pager, kept in frames.  Each page is fetched once, and then
+ * shared: mms over the same frames map the frame itself, SHARED ones to write to it,
+ * private ones until they write, when they get a copy; others copy.  A reference is
+ * taken on backing; NULL: zero pages, that are never written back (memory to share).
+ * Written pages go back by backing's `store`: a file's is there if its descriptor can
+ * be written to, a buffer has none.  The frames must outlive the pager.  What is still
+ * to be written when the last reference goes is written then, by best effort: for the
+ * error call spf_pager_sync before.
+ * -EINVAL: frames or out is NULL, or backing is itself cached; -ENOMEM.
+ */
+SPF_API int spf_pager_create_cached(struct spf_pager *backing, struct spf_frames *frames,
+                                    struct spf_pager **out);
+
+/*
+ * Write back the pages in [offset, offset + len) that were written to through mappings
+ * which are gone, or were synced by spf_mm_sync.  len 0: to the end.  Nothing to do for
+ * a pager that is not cached.  0; the first error of `store`, the others having been
+ * tried; -EROFS: there is no `store`.  May block.
+ */
+SPF_API int spf_pager_sync(struct spf_pager *pager, uint64_t offset, uint64_t len);
 
 /*
  * The length in bytes that the pager was created with (file, buffer);

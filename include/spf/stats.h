@@ -40,11 +40,15 @@ struct spf_stats {
     uint64_t pages_present;   /* pages that they found there already */
     uint64_t poisoned;        /* pages marked as failed */
     uint64_t maps, unmaps, protects, discards; /* calls that succeeded */
+    uint64_t remaps;                           /* likewise */
     uint64_t zaps, zaps_skipped; /* ranges taken away; never touched, so no system call */
     uint64_t drain_waits;        /* windows that a writer had to wait for */
     uint64_t flush_waits;        /* accesses through a translation, likewise */
     uint64_t accesses;           /* pages accessed through a translation (spf/access.h) */
     uint64_t access_faults;      /* faults that these took */
+    uint64_t pages_moved;        /* by the kernel, for remap and protection `none` */
+    uint64_t pages_copied;       /* instead, where the kernel can't, or read-only */
+    uint64_t kernel_protects;    /* changes of the kernel's own protection */
     uint64_t revocations;        /* changes from SINGLE to MULTI */
     uint32_t threads;            /* registered now */
     enum spf_mode mode;          /* now */

@@ -130,6 +130,42 @@ ssize_t spf__sys_pread(int fd, void *buf, size_t len, uint64_t offset)
     return SYS(pread(fd, buf, len, (off_t)offset));
 }
 
+#define ENTRIES 64u
+
+/* One word a page: bit 63 present, bit 62 swapped out. */
+static int pagemap_read(int fd, uintptr_t page, size_t npages, bool *there)
+{
+    uint64_t entry[ENTRIES];
+    ssize_t len = (ssize_t)(npages * sizeof(entry[0]));
+    ssize_t n = spf__sys_pread(fd, entry, (size_t)len, page * sizeof(entry[0]));
+
+    if (n != len)
+        return n < 0 ? (int)n : -EIO;
+    for (size_t i = 0; i < npages; i++)
+        there[i] = entry[i] >> 62 != 0;
+    return 0;
+}
+
+int spf__sys_present(uintptr_t addr, size_t npages, bool *there)
+{
+    int fd = spf__sys_open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    int err = fd < 0 ? fd : 0;
+
+    for (size_t done = 0; done < npages && !err; done += ENTRIES) {
+        size_t n = npages - done < ENTRIES ? npages - done : ENTRIES;
+
+        err = pagemap_read(fd, addr / spf__sys_page_size() + done, n, there + done);
+    }
+    if (fd >= 0)
+        spf__sys_close(fd);
+    return err;
+}
+
+ssize_t spf__sys_pwrite(int fd, const void *buf, size_t len, uint64_t offset)
+{
+    return SYS(pwrite(fd, buf, len, (off_t)offset));
+}
+
 /* A block device has no length in its inode; seeking to its end tells. */
 static int device_len(int fd, uint64_t *len)
 {

@@ -21,6 +21,8 @@ int spf__sys_map(size_t len, bool writable, void **out);
  * mlockall(MCL_FUTURE), which fills a writable mapping at once.
  */
 int spf__sys_reserve(size_t len, void **out);
+/* Which of these pages of our own are present, or swapped out, but not missing? */
+int spf__sys_present(uintptr_t addr, size_t npages, bool *there);
 void spf__sys_unmap(void *addr, size_t len);
 int spf__sys_mprotect(uintptr_t addr, size_t len, int prot);
 int spf__sys_madvise(uintptr_t addr, size_t len, int advice);
@@ -32,6 +34,7 @@ int spf__sys_dup(int fd); /* close-on-exec */
 int spf__sys_ioctl(int fd, unsigned long request, void *arg);
 ssize_t spf__sys_read(int fd, void *buf, size_t len);
 ssize_t spf__sys_pread(int fd, void *buf, size_t len, uint64_t offset);
+ssize_t spf__sys_pwrite(int fd, const void *buf, size_t len, uint64_t offset);
 /* What the file is (S_IFMT bits), its length in bytes, and the open flags. */
 struct spf__file_kind {
     uint32_t type;

@@ -16,12 +16,14 @@
 #include "libspf/base/sigmask.h"
 #include "libspf/fault/ask.h"
 #include "libspf/mm/thread.h"
+#include "libspf/mm/window.h"
 
 #include <errno.h>
 #include <pthread.h>
 
 #define HOLD_AFTER 3u /* aborts */
 #define GIVE_UP_AFTER 8u
+#define OWED_MOST 32u /* frames that wait for a flush, which looks at all slots */
 
 static enum spf_attempt first_attempt(enum spf_attempt want)
 {
@@ -63,6 +65,19 @@ static bool resolved(const struct spf__fault *fault)
     return fault->outcome == SPF_OUTCOME_INSTALLED || fault->outcome == SPF_OUTCOME_PRESENT;
 }
 
+bool spf__fault_repay(struct spf__fault *fault, size_t least)
+{
+    struct spf_mm *mm = fault->mm;
+
+    if (!mm->mmu_ops.owed || mm->mmu_ops.owed(mm->mmu, fault->slot->index) < least)
+        return false;
+    /* Frames taken out in a bypass, or before the other threads left, are in no access. */
+    if (fault->attempt != SPF_ATTEMPT_BYPASS)
+        spf__access_flush(mm, fault->slot, mm->base, mm->end);
+    mm->mmu_ops.repay(mm->mmu, fault->slot->index);
+    return true;
+}
+
 static void resolve(struct spf__fault *fault)
 {
     int why;
@@ -76,6 +91,7 @@ static void resolve(struct spf__fault *fault)
     }
     spf__ask_complete(fault, resolved(fault) ? fault->reached : 0);
     spf__answer_drop(fault);
+    spf__fault_repay(fault, fault->attempt == SPF_ATTEMPT_BYPASS ? 1 : OWED_MOST);
     count_end(fault);
 }
 

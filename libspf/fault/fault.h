@@ -106,6 +106,12 @@ int spf__fault_attempt(struct spf__fault *fault);
 /* Give the pager's answer back and let go of it. */
 void spf__answer_drop(struct spf__fault *fault);
 
+/*
+ * Free what the thread's faults took out of PTEs, if there are `least` frames: waits for
+ * accesses of other threads, not in a window.  True: there were.  fault.c
+ */
+bool spf__fault_repay(struct spf__fault *fault, size_t least);
+
 /* Choose the run for this fault; in the guard, after find.  around.c */
 void spf__around_choose(struct spf__fault *fault);
 /*

@@ -274,8 +274,32 @@ static void close_window(struct spf__fault *fault)
 static int prepare(struct spf__fault *fault, size_t npages)
 {
     struct spf_mm *mm = fault->mm;
+    unsigned slot = fault->slot->index;
+    int err = mm->mmu_ops.prepare ? mm->mmu_ops.prepare(mm->mmu, slot, npages) : 0;
 
-    return mm->mmu_ops.prepare ? mm->mmu_ops.prepare(mm->mmu, fault->slot->index, npages) : 0;
+    if (err != -ENOMEM || !spf__fault_repay(fault, 1))
+        return err;
+    return mm->mmu_ops.prepare(mm->mmu, slot, npages);
+}
+
+/* Enough for the run, or at least for the one page. */
+static int prepare_run(struct spf__fault *fault, struct spf_install *run)
+{
+    int err = prepare(fault, run->npages);
+
+    if (err != -ENOMEM || run->npages == 1)
+        return err;
+    run->src = (const char *)run->src + (fault->addr - run->addr);
+    run->addr = fault->addr;
+    run->npages = 1;
+    fault->run_start = fault->addr;
+    return prepare(fault, 1);
+}
+
+static uint32_t install_flags(const struct spf__fault *fault)
+{
+    return (fault->access == SPF_ACCESS_WRITE ? SPF_INSTALL_WRITE : 0) |
+           (fault->vma.flags & SPF_VMA_SHARED ? SPF_INSTALL_SHARED : 0);
 }
 
 /* The note of an earlier failure.  Whoever sleeps on the page meets the poison. */
@@ -340,15 +364,17 @@ static int install(struct spf__fault *fault)
     struct spf_install run = {.addr = fault->run_start,
                               .npages = (size_t)fault->answer.npages,
                               .src = fault->answer.pages,
-                              .prot = fault->vma.prot};
-    size_t need = (fault->addr - fault->run_start) >> mm->page_shift;
+                              .prot = fault->vma.prot,
+                              .flags = install_flags(fault)};
+    size_t need;
     int err;
 
     if (fault->answer.kind == SPF__ANSWER_ERROR)
         return fail_page(fault);
-    err = prepare(fault, run.npages);
+    err = prepare_run(fault, &run);
     if (err)
         return failed(fault, err);
+    need = (fault->addr - run.addr) >> mm->page_shift;
     spf__around_learn(fault, run.npages);
     if (!open_window(fault, run.addr, run.npages))
         return SPF_ABORT_WINDOW;

@@ -40,6 +40,7 @@ int spf__edit_begin(struct spf__edit *edit, struct spf_mm *mm)
     edit->old_root = atomic_load_explicit(&mm->root, memory_order_relaxed);
     edit->out = NULL;
     edit->in = NULL;
+    edit->committed = false;
     edit->nvmas = atomic_load_explicit(&mm->nvmas, memory_order_relaxed);
     spf__tree_edit_begin(&edit->tree, edit->old_root, &mm->nodes, spf__edit_seq(edit));
     return 0;
@@ -116,10 +117,9 @@ int spf__edit_take(struct spf__edit *edit, struct spf__vma *vma)
     return 0;
 }
 
-int spf__edit_put(struct spf__edit *edit, uintptr_t start, uintptr_t end, uint32_t prot,
-                  struct spf_pager *pager, uint64_t offset)
+int spf__edit_put(struct spf__edit *edit, const struct spf__extent *extent)
 {
-    struct spf__vma *vma = spf__vma_new(&edit->mm->vmas, start, end, prot, pager, offset);
+    struct spf__vma *vma = spf__vma_new(&edit->mm->vmas, extent);
     int err = vma ? spf__tree_insert(&edit->tree, vma) : -ENOMEM;
 
     if (err) {
@@ -127,53 +127,60 @@ int spf__edit_put(struct spf__edit *edit, uintptr_t start, uintptr_t end, uint32
             spf__slab_give(&edit->mm->vmas, vma);
         return err;
     }
-    if (pager)
-        spf_pager_get(pager);
+    if (extent->pager)
+        spf_pager_get(extent->pager);
     vma->next = edit->in;
     edit->in = vma;
     edit->nvmas++;
     return 0;
 }
 
-int spf__edit_put_joined(struct spf__edit *edit, uintptr_t start, uintptr_t end, uint32_t prot,
-                         struct spf_pager *pager, uint64_t offset)
+/* Does the VMA continue, or is it continued by, the extent? */
+static bool continues(const struct spf__vma *left, const struct spf__extent *extent,
+                      const struct spf__vma *right)
 {
-    struct spf__vma here = {
-        .start = start, .end = end, .prot = prot, .pager = pager, .offset = offset};
-    struct spf__vma *left = start ? spf__tree_find(edit->tree.root, start - 1) : NULL;
-    struct spf__vma *right = spf__tree_find(edit->tree.root, end);
-    int err;
+    struct spf__extent other;
 
-    if (left && spf__vma_continues(left, &here)) {
+    if (!left && !right)
+        return false;
+    other = spf__vma_extent(left ? left : right);
+    return left ? spf__extent_continues(&other, extent) : spf__extent_continues(extent, &other);
+}
+
+int spf__edit_put_joined(struct spf__edit *edit, const struct spf__extent *extent)
+{
+    struct spf__extent here = *extent;
+    struct spf__vma *left = here.start ? spf__tree_find(edit->tree.root, here.start - 1) : NULL;
+    struct spf__vma *right = spf__tree_find(edit->tree.root, here.end);
+    int err = 0;
+
+    if (continues(left, &here, NULL)) {
         here.start = left->start;
         here.offset = left->offset;
         err = spf__edit_take(edit, left);
-        if (err)
-            return err;
     }
-    if (right && spf__vma_continues(&here, right)) {
+    if (!err && continues(NULL, &here, right)) {
         here.end = right->end;
         err = spf__edit_take(edit, right);
-        if (err)
-            return err;
     }
-    return spf__edit_put(edit, here.start, here.end, prot, pager, here.offset);
+    return err ? err : spf__edit_put(edit, &here);
 }
 
 /* Take out one VMA and put back what of it lies outside [start, end). */
 static int clear_one(struct spf__edit *edit, struct spf__vma *vma, uintptr_t start, uintptr_t end)
 {
-    struct spf__vma was = {.start = vma->start,
-                           .end = vma->end,
-                           .prot = vma->prot,
-                           .pager = vma->pager,
-                           .offset = vma->offset};
+    const struct spf__extent was = spf__vma_extent(vma);
+    struct spf__extent rest;
     int err = spf__edit_take(edit, vma);
 
-    if (!err && was.start < start)
-        err = spf__edit_put(edit, was.start, start, was.prot, was.pager, was.offset);
-    if (!err && was.end > end)
-        err = spf__edit_put(edit, end, was.end, was.prot, was.pager, spf__vma_offset(&was, end));
+    if (!err && was.start < start) {
+        rest = spf__extent_part(was, was.start, start);
+        err = spf__edit_put(edit, &rest);
+    }
+    if (!err && was.end > end) {
+        rest = spf__extent_part(was, end, was.end);
+        err = spf__edit_put(edit, &rest);
+    }
     return err;
 }
 
@@ -296,27 +303,65 @@ static int zap_pages(struct spf__edit *edit, struct spf_zap *zap, bool unmap)
     return 0;
 }
 
+/* Failures that were noted are forgotten with the contents. */
+static void forgive(struct spf_mm *mm, uintptr_t start, uintptr_t end)
+{
+    if (atomic_load_explicit(&mm->any_failed, memory_order_relaxed))
+        spf__pagebits_clear(&mm->failed, spf__page_of(mm, start), (end - start) >> mm->page_shift);
+}
+
+static void drain(struct spf__edit *edit, uintptr_t start, uintptr_t end)
+{
+    if (!edit->single)
+        spf__window_drain(edit->mm, edit->slot, start, end);
+}
+
+static bool untouched(struct spf_mm *mm, uintptr_t start, uintptr_t end)
+{
+    return mm->mmu_ops.touched && !mm->mmu_ops.touched(mm->mmu, start, end - start);
+}
+
+static int take_away(struct spf__edit *edit, uintptr_t start, uintptr_t end, bool unmap)
+{
+    struct spf_zap zap = {.addr = start, .len = end - start};
+
+    forgive(edit->mm, start, end);
+    if (!untouched(edit->mm, start, end))
+        return zap_pages(edit, &zap, unmap);
+    spf__count(edit->slot, SPF__C_ZAPS_SKIPPED);
+    return 0;
+}
+
+/* What is at the new place goes, then the pages move, then what served the old place. */
+static int move_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, uint32_t prot)
+{
+    struct spf_mm *mm = edit->mm;
+    uintptr_t from = edit->from, from_end = edit->from + edit->from_len;
+    size_t len = end - start < edit->from_len ? end - start : edit->from_len;
+    int err = take_away(edit, start, end, false);
+
+    drain(edit, from, from_end);
+    if (!err && !untouched(mm, from, from_end))
+        err = mm->mmu_ops.move(mm->mmu, edit->slot->index, from, start, len, prot);
+    if (err)
+        return err;
+    flush(edit, from, from_end);
+    return take_away(edit, from, from_end, true);
+}
+
 int spf__edit_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, enum spf__pages pages,
                     uint32_t prot)
 {
-    struct spf_zap zap = {.addr = start, .len = end - start};
     struct spf_mm *mm = edit->mm;
-    bool protects = pages == SPF__PAGES_PROTECT;
 
     if (pages == SPF__PAGES_KEEP)
         return 0;
-    if (!edit->single)
-        spf__window_drain(mm, edit->slot, start, end);
-    if (!protects && atomic_load_explicit(&mm->any_failed, memory_order_relaxed))
-        spf__pagebits_clear(&mm->failed, spf__page_of(mm, start), (end - start) >> mm->page_shift);
-    if (mm->mmu_ops.touched && !mm->mmu_ops.touched(mm->mmu, start, end - start)) {
-        if (!protects)
-            spf__count(edit->slot, SPF__C_ZAPS_SKIPPED);
-        return 0;
-    }
-    if (protects)
-        return protect_pages(edit, start, end, prot);
-    return zap_pages(edit, &zap, pages == SPF__PAGES_UNMAP);
+    drain(edit, start, end);
+    if (pages == SPF__PAGES_MOVE)
+        return move_pages(edit, start, end, prot);
+    if (pages != SPF__PAGES_PROTECT)
+        return take_away(edit, start, end, pages == SPF__PAGES_UNMAP);
+    return untouched(mm, start, end) ? 0 : protect_pages(edit, start, end, prot);
 }
 
 /* The MMU refused: what left comes back under new values, what came leaves. */
@@ -341,6 +386,7 @@ int spf__edit_commit(struct spf__edit *edit, uintptr_t start, uintptr_t end, enu
     struct spf_mm *mm = edit->mm;
     int err;
 
+    edit->committed = true;
     if (pages == SPF__PAGES_KEEP)
         start = end = 0;
     spf__tree_edit_tidy(&edit->tree);

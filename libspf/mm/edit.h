@@ -24,7 +24,8 @@ enum spf__pages {
     SPF__PAGES_KEEP,
     SPF__PAGES_ZAP,   /* contents go */
     SPF__PAGES_UNMAP, /* contents go, and nothing is mapped there any more */
-    SPF__PAGES_PROTECT
+    SPF__PAGES_PROTECT,
+    SPF__PAGES_MOVE /* contents go, and others come from edit->from */
 };
 
 struct spf__edit {
@@ -37,7 +38,10 @@ struct spf__edit {
     struct spf__node *old_root;
     struct spf__vma *out; /* VMAs that leave */
     struct spf__vma *in;  /* VMAs that come, newest first */
+    bool committed;       /* or undone: there is nothing to drop */
     size_t nvmas;
+    uintptr_t from; /* PAGES_MOVE: the range that they come from, unmapped by this edit */
+    size_t from_len;
     struct spf__retired retired;
 };
 
@@ -54,11 +58,9 @@ struct spf__vma *spf__edit_next(struct spf__edit *edit, uintptr_t addr);
 /* Take the VMA out of the new tree.  0 or -ENOMEM. */
 int spf__edit_take(struct spf__edit *edit, struct spf__vma *vma);
 /* Put a range in.  0 or -ENOMEM. */
-int spf__edit_put(struct spf__edit *edit, uintptr_t start, uintptr_t end, uint32_t prot,
-                  struct spf_pager *pager, uint64_t offset);
+int spf__edit_put(struct spf__edit *edit, const struct spf__extent *extent);
 /* The same, made one with neighbours that continue it. */
-int spf__edit_put_joined(struct spf__edit *edit, uintptr_t start, uintptr_t end, uint32_t prot,
-                         struct spf_pager *pager, uint64_t offset);
+int spf__edit_put_joined(struct spf__edit *edit, const struct spf__extent *extent);
 /* Take [start, end) out of whatever VMAs it lies in; *found: there were any. */
 int spf__edit_clear(struct spf__edit *edit, uintptr_t start, uintptr_t end, bool *found);
 
@@ -71,6 +73,9 @@ void spf__edit_range_odd(struct spf__edit *edit, uintptr_t start, uintptr_t end)
 int spf__edit_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, enum spf__pages pages,
                     uint32_t prot);
 void spf__edit_range_even(struct spf__edit *edit, uintptr_t start, uintptr_t end);
+
+/* Write back the shared pages of the range; outside of an edit.  sync.c */
+int spf__sync(struct spf_mm *mm, uintptr_t addr, size_t len);
 
 /* Forget what was built. */
 void spf__edit_drop(struct spf__edit *edit);

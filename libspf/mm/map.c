@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Mapping: into a gap, or over what is there. */
 #include "libspf/mm/edit.h"
+#include "libspf/pager/pager.h"
 
 #include <errno.h>
 
 #define ALIGN_SHIFT 24
+#define FLAGS (SPF_MAP_FIXED | SPF_MAP_FIXED_NOREPLACE | SPF_MAP_SHARED)
 #define FIXED_ANY (SPF_MAP_FIXED | SPF_MAP_FIXED_NOREPLACE)
 
 struct request {
@@ -15,6 +17,16 @@ struct request {
     struct spf_pager *pager;
     uint64_t offset;
 };
+
+static struct spf__extent extent_of(const struct request *r)
+{
+    return (struct spf__extent){.start = r->addr,
+                                .end = r->addr + r->len,
+                                .offset = r->offset,
+                                .pager = r->pager,
+                                .prot = r->prot,
+                                .flags = r->flags & SPF_MAP_SHARED ? SPF_VMA_SHARED : 0};
+}
 
 /* Log2 of the alignment asked for; 0: a page will do. */
 static unsigned align_of(uint32_t flags)
@@ -29,7 +41,7 @@ static int check(const struct spf_mm *mm, struct request *r)
     unsigned align = align_of(r->flags);
     bool fixed = r->flags & FIXED_ANY;
 
-    if ((r->flags & ((1u << ALIGN_SHIFT) - 1) & ~FIXED_ANY) || (r->flags & FIXED_ANY) == FIXED_ANY)
+    if ((r->flags & ((1u << ALIGN_SHIFT) - 1) & ~FLAGS) || (r->flags & FIXED_ANY) == FIXED_ANY)
         return -EINVAL;
     if (align && (fixed || align < mm->page_shift || align > 47))
         return -EINVAL;
@@ -39,6 +51,8 @@ static int check(const struct spf_mm *mm, struct request *r)
         return -EINVAL;
     if (fixed && !spf__range_ok(mm, r->addr, r->len))
         return -EINVAL;
+    if ((r->flags & SPF_MAP_SHARED) && !(r->pager && spf__pager_shares(r->pager, mm->frames)))
+        return -ENOTSUP;
     return spf__prot_check(mm, &r->prot);
 }
 
@@ -66,12 +80,16 @@ static int place(struct spf__edit *edit, struct request *r, bool *replace)
 static int map_in(struct spf__edit *edit, struct request *r)
 {
     bool replace, found = false;
+    struct spf__extent extent;
     int err = place(edit, r, &replace);
 
     if (!err && replace)
         err = spf__edit_clear(edit, r->addr, r->addr + r->len, &found);
+    extent = extent_of(r);
+    if (extent.flags & SPF_VMA_SHARED)
+        atomic_store_explicit(&edit->mm->any_shared, true, memory_order_relaxed);
     if (!err)
-        err = spf__edit_put_joined(edit, r->addr, r->addr + r->len, r->prot, r->pager, r->offset);
+        err = spf__edit_put_joined(edit, &extent);
     if (err) {
         spf__edit_drop(edit);
         return err;

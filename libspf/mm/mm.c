@@ -82,7 +82,8 @@ int spf__mm_new(const struct spf__mm_parts *parts, struct spf_mm **out)
     mm->signals = parts->signals;
     mm->needs_sigbus = parts->needs_sigbus;
     mm->real = parts->real;
-    mm->soft = parts->soft;
+    mm->force_multi = parts->attr->flags & SPF_MM_MULTI;
+    mm->frames = parts->attr->frames;
     mm->may_single = !(parts->attr->flags & SPF_MM_MULTI) && spf__sys_membarrier_register() == 0;
     mm->mmu_ops = *parts->mmu_ops;
     mm->mmu = parts->mmu;

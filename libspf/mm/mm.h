@@ -34,11 +34,12 @@ struct spf_mm {
     bool signals;             /* handlers may fault: hold them off inside the engine */
     bool needs_sigbus;        /* inline delivery */
     bool may_single;          /* membarrier works, and MULTI is not forced */
+    bool force_multi;         /* SPF_MM_MULTI was asked for */
     bool real;                /* the MMU is the one over userfaultfd */
-    bool soft;                /* it is a software page table */
     size_t around_max;        /* pages that fit into a slot's buffer */
     struct spf_mmu_ops mmu_ops;
     void *mmu;
+    struct spf_frames *frames;  /* of a software page table, else NULL */
     struct spf__ask_table *ask; /* fault/ask.c */
     void *pool;                 /* delivery/pool.c */
     void *region;               /* delivery/region.c */
@@ -49,6 +50,7 @@ struct spf_mm {
     /* ---- read by every operation, written when threads come and go */
     _Alignas(128) _Atomic uint32_t mode; /* enum spf_mode */
     _Atomic bool dead;                   /* inherited through fork */
+    _Atomic bool any_shared;             /* something was mapped SHARED, once */
     _Atomic bool any_failed;             /* a page's pager has failed: look at `failed` */
     _Atomic uint32_t nslots;
     _Atomic(struct spf__slot *) chunks[SPF__CHUNKS];
@@ -64,8 +66,10 @@ struct spf_mm {
 
     /* ---- writers */
     _Alignas(128) struct spf__rwlock lock;
-    _Atomic bool gap_denied; /* set by a fault: pages outside of VMAs may refuse accesses */
-    uint64_t seq;            /* the next fresh even value */
+    _Atomic bool gap_denied;        /* set by a fault: pages outside of VMAs may refuse accesses */
+    uint64_t seq;                   /* the next fresh even value */
+    uintptr_t heap_start, heap_end; /* spf_mm_brk; 0: there is none */
+    uint32_t heap_prot;
     _Atomic size_t nvmas;
     struct spf__slab nodes;
     struct spf__slab vmas;
@@ -125,7 +129,6 @@ struct spf__mm_parts {
     bool signals;
     bool needs_sigbus;
     bool real;
-    bool soft;
     const struct spf_mm_attr *attr;
 };
 

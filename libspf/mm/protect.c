@@ -21,16 +21,15 @@ static int check_covered(struct spf__edit *edit, uintptr_t start, uintptr_t end)
 static int change_one(struct spf__edit *edit, struct spf__vma *vma, uintptr_t start, uintptr_t end,
                       uint32_t prot)
 {
-    struct spf_pager *pager = vma->pager;
-    uintptr_t from = vma->start > start ? vma->start : start;
-    uintptr_t to = vma->end < end ? vma->end : end;
-    uint64_t offset = spf__vma_offset(vma, from);
+    struct spf__extent part =
+        spf__extent_part(spf__vma_extent(vma), vma->start > start ? vma->start : start,
+                         vma->end < end ? vma->end : end);
     bool found;
     /* The pager stays: the VMA that leaves keeps its reference until it is retired. */
-    int err = spf__edit_clear(edit, from, to, &found);
-    if (!err)
-        err = spf__edit_put_joined(edit, from, to, prot, pager, offset);
-    return err;
+    int err = spf__edit_clear(edit, part.start, part.end, &found);
+
+    part.prot = prot;
+    return err ? err : spf__edit_put_joined(edit, &part);
 }
 
 /* *changed: protection was different somewhere. */

@@ -38,6 +38,7 @@ static int look(struct spf_mm *mm, uintptr_t addr, struct spf_vma_info *info,
         .start = found.start,
         .end = found.end,
         .prot = found.prot,
+        .flags = found.flags,
         .offset = found.offset,
         .pager = found.pager,
     };

@@ -38,6 +38,7 @@ enum spf__counter {
     SPF__C_UNMAPS,
     SPF__C_PROTECTS,
     SPF__C_DISCARDS,
+    SPF__C_REMAPS,
     SPF__C_ZAPS,
     SPF__C_ZAPS_SKIPPED,
     SPF__C_DRAIN_WAITS,

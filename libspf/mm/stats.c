@@ -46,6 +46,7 @@ static void writer_counters(struct spf_mm *mm, struct spf_stats *s)
     s->maps = sum(mm, SPF__C_MAPS);
     s->unmaps = sum(mm, SPF__C_UNMAPS);
     s->protects = sum(mm, SPF__C_PROTECTS);
+    s->remaps = sum(mm, SPF__C_REMAPS);
     s->discards = sum(mm, SPF__C_DISCARDS);
     s->zaps = sum(mm, SPF__C_ZAPS);
     s->zaps_skipped = sum(mm, SPF__C_ZAPS_SKIPPED);
@@ -59,6 +60,17 @@ static void writer_counters(struct spf_mm *mm, struct spf_stats *s)
     s->nvmas = atomic_load_explicit(&mm->nvmas, memory_order_relaxed);
 }
 
+static void mmu_counters(struct spf_mm *mm, struct spf_stats *s)
+{
+    struct spf_mmu_counts counts = {0};
+
+    if (mm->mmu_ops.counts)
+        mm->mmu_ops.counts(mm->mmu, &counts);
+    s->pages_moved = counts.moved;
+    s->pages_copied = counts.copied;
+    s->kernel_protects = counts.mprotects;
+}
+
 int spf_mm_stats(struct spf_mm *mm, struct spf_stats *stats, size_t size)
 {
     struct spf_stats s = {0};
@@ -67,6 +79,7 @@ int spf_mm_stats(struct spf_mm *mm, struct spf_stats *stats, size_t size)
         return -EINVAL;
     fault_counters(mm, &s);
     writer_counters(mm, &s);
+    mmu_counters(mm, &s);
     memcpy(stats, &s, size);
     return 0;
 }

@@ -23,6 +23,9 @@ int spf_mm_unmap(struct spf_mm *mm, uintptr_t addr, size_t len)
 
     if (!mm || !spf__range_ok(mm, addr, len))
         return -EINVAL;
+    /* What can't be stored stays dirty in the pager's frames, which outlive the mapping. */
+    if (atomic_load_explicit(&mm->any_shared, memory_order_relaxed))
+        spf__sync(mm, addr, len);
     err = spf__edit_begin(&edit, mm);
     if (err)
         return err;

@@ -13,7 +13,7 @@
 #ifndef SPF_MMU_FRAG_H
 #define SPF_MMU_FRAG_H
 
-#include "libspf/mmu/frames.h"
+#include "libspf/base/frames.h"
 
 #define SPF__FRAG_CACHE 64u
 

@@ -2,7 +2,8 @@
 /*
  * Entries of page tables: one word each.
  *
- * Last level, a PTE: flags, protection and frame.  Other levels: the address of the
+ * Last level, a PTE: flags, protection and frame.  Without PRESENT it is buried: as good
+ * as empty, but that a zap has still to free the frame.  Other levels: the address of the
  * table below, which is aligned to more than the flag takes.
  *
  * Who writes a PTE: installs and unprotects of its page by compare-and-swap, inside a
@@ -25,7 +26,11 @@
 #define SPF__PTE_PROT 0xeull
 #define SPF__PTE_HASHED 0x10ull /* may be in the hash table */
 #define SPF__PTE_BUSY 0x20ull   /* a thread is putting it there */
+#define SPF__PTE_COW 0x40ull    /* the frame has other owners: copied before it is written */
+#define SPF__PTE_SHARED 0x80ull /* the frame is a pager's, and written to as such */
+#define SPF__PTE_DIRTY 0x100ull /* and has been */
 #define SPF__PTE_FRAME_SHIFT 32
+#define SPF__PTE_FRAMES (~0ull << SPF__PTE_FRAME_SHIFT)
 
 /* A table below that is on its way out: as good as none.  See table.c. */
 #define SPF__DIR_DEAD 0x1ull
@@ -40,9 +45,16 @@ static inline uint32_t spf__pte_frame(uint64_t pte)
     return (uint32_t)(pte >> SPF__PTE_FRAME_SHIFT);
 }
 
+/*
+ * With another protection.  Neither a frame that has other owners, nor a shared one
+ * that is not known to be dirty, may be written without a fault.
+ */
 static inline uint64_t spf__pte_with_prot(uint64_t pte, uint32_t prot)
 {
-    return (pte & ~SPF__PTE_PROT) | (uint64_t)prot << 1;
+    bool clean = (pte & SPF__PTE_SHARED) && !(pte & SPF__PTE_DIRTY);
+
+    pte = (pte & ~SPF__PTE_PROT) | (uint64_t)prot << 1;
+    return clean || (pte & SPF__PTE_COW) ? pte & ~SPF__PTE_WRITE : pte;
 }
 
 /* Does it allow the access? */

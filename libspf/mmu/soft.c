@@ -1,43 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The MMUs over software page tables: what each call does to PTEs.
+ * The MMUs over software page tables, the side of faults and translations.
  *
  * Radix is the tree of tables alone.  Hash has a cache of PTEs beside it (hash.h),
  * which translations look into first, and which every change of a PTE must reach.
  */
 #include "libspf/mmu/soft.h"
 
-#include "libspf/base/check.h"
-#include "libspf/base/sys.h"
-#include "libspf/mmu/hash.h"
-#include "libspf/mmu/table.h"
+#include "libspf/mmu/soft_inside.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct spf__soft {
-    struct spf__table table;
-    struct spf__hash *hash; /* NULL: radix */
-    size_t leaf_entries;
-    uint32_t pending; /* frames that the zap under way has taken out */
-};
-
-static uintptr_t page_at(const struct spf__soft *soft, uintptr_t addr, size_t n)
-{
-    return addr + (n << soft->table.frames->shift);
-}
-
-static size_t leaf_index(const struct spf__soft *soft, uintptr_t addr)
-{
-    return spf__table_index(&soft->table, soft->table.levels - 1, addr);
-}
-
-/* Where the second half of the leaf says in which place of the hash table a page is. */
-static _Atomic uint64_t *track_of(const struct spf__soft *soft, _Atomic uint64_t *pte)
-{
-    return pte + soft->leaf_entries;
-}
 
 /* ---- faults */
 
@@ -57,23 +31,33 @@ static int soft_prepare(void *mmu, unsigned index, size_t npages)
     return err ? err : spf__frames_fill(soft->table.frames, &slot->frames, (uint32_t)npages);
 }
 
-/* The table of the page, found or made. */
-static _Atomic uint64_t *pte_for(struct spf__soft *soft, struct spf__table_slot *slot,
-                                 uintptr_t addr)
+/* The page as it shall be mapped.  FRAME_NONE in *frame: it takes a copy, there is none. */
+static uint64_t make_pte(struct spf__soft *soft, struct spf__table_slot *slot, const void *src,
+                         const struct spf_install *run, uint32_t *frame)
 {
-    _Atomic uint64_t *leaf = spf__table_find(&soft->table, slot, addr);
+    struct spf_frames *frames = soft->table.frames;
+    bool writes = (run->flags & SPF_INSTALL_WRITE) && (run->prot & SPF_PROT_WRITE);
+    bool shared = run->flags & SPF_INSTALL_SHARED;
 
-    if (!leaf)
-        leaf = spf__table_make(&soft->table, slot, addr);
-    return leaf ? &leaf[leaf_index(soft, addr)] : NULL;
+    if (!spf__frames_hold(frames, src) || (writes && !shared)) {
+        *frame = spf__frames_take(&slot->frames);
+        if (*frame != SPF__FRAME_NONE)
+            memcpy(spf__frame_addr(frames, *frame), src, frames->page);
+        return spf__pte(*frame, run->prot);
+    }
+    *frame = spf__frame_at(frames, src);
+    spf__frame_share(frames, *frame);
+    if (!shared)
+        return spf__pte(*frame, run->prot & ~SPF_PROT_WRITE) | SPF__PTE_COW;
+    return spf__pte_with_prot(spf__pte(*frame, 0) | SPF__PTE_SHARED | (writes ? SPF__PTE_DIRTY : 0),
+                              run->prot);
 }
 
 static int install_page(struct spf__soft *soft, struct spf__table_slot *slot, uintptr_t addr,
                         const void *src, struct spf_install *run)
 {
-    struct spf_frames *frames = soft->table.frames;
-    _Atomic uint64_t *entry = pte_for(soft, slot, addr);
-    uint64_t none = 0;
+    _Atomic uint64_t *entry = spf__soft_pte(soft, slot, addr);
+    uint64_t none = 0, pte;
     uint32_t frame;
 
     if (!entry)
@@ -82,17 +66,16 @@ static int install_page(struct spf__soft *soft, struct spf__table_slot *slot, ui
         run->present++;
         return 0;
     }
-    frame = spf__frames_take(&slot->frames);
+    pte = make_pte(soft, slot, src, run, &frame);
     if (frame == SPF__FRAME_NONE)
         return -EAGAIN;
-    memcpy(spf__frame_addr(frames, frame), src, frames->page);
     /* [O40.b] release: the page's contents before the translation to it. */
-    if (atomic_compare_exchange_strong_explicit(entry, &none, spf__pte(frame, run->prot),
-                                                memory_order_release, memory_order_relaxed)) {
+    if (atomic_compare_exchange_strong_explicit(entry, &none, pte, memory_order_release,
+                                                memory_order_relaxed)) {
         run->installed++;
         return 0;
     }
-    spf__frames_give(frames, &slot->frames, frame);
+    spf__soft_drop(soft, slot, frame);
     run->present++;
     return 0;
 }
@@ -107,51 +90,99 @@ static int soft_install(void *mmu, unsigned index, struct spf_install *run)
     run->installed = run->present = 0;
     run->calls = 1;
     for (size_t i = 0; i < run->npages && !err; i++)
-        err = install_page(soft, slot, page_at(soft, run->addr, i),
+        err = install_page(soft, slot, spf__soft_page(soft, run->addr, i),
                            (const char *)run->src + i * page, run);
     return err;
 }
 
-/* The hash table's copy follows; then others may change the PTE again. */
-static void settle(struct spf__soft *soft, struct spf__table_slot *slot, uintptr_t addr,
-                   _Atomic uint64_t *entry, uint64_t pte)
+/*
+ * A frame that others own too: the page gets a copy, and the old frame is owed, for
+ * accesses of other threads may be reading it.  With no other owner left it is ours.
+ */
+static uint64_t break_cow(struct spf__soft *soft, struct spf__table_slot *slot, uint64_t pte,
+                          uint32_t *copy)
 {
-    if (!(pte & SPF__PTE_BUSY))
-        return;
-    pte &= ~SPF__PTE_BUSY;
-    spf__hash_update(soft->hash, slot, addr, track_of(soft, entry), pte & ~SPF__PTE_HASHED);
-    /* [O39.b] release: as in spf__hash_insert. */
-    atomic_store_explicit(entry, pte, memory_order_release);
+    struct spf_frames *frames = soft->table.frames;
+    uint32_t old = spf__pte_frame(pte);
+
+    *copy = SPF__FRAME_NONE;
+    pte = (pte & ~SPF__PTE_COW) | SPF__PTE_WRITE;
+    if (spf__frame_sole(frames, old))
+        return pte;
+    *copy = spf__frames_take(&slot->frames);
+    if (*copy == SPF__FRAME_NONE)
+        return 0;
+    memcpy(spf__frame_addr(frames, *copy), spf__frame_addr(frames, old), frames->page);
+    return (pte & ~(SPF__PTE_FRAMES)) | (uint64_t)*copy << SPF__PTE_FRAME_SHIFT;
 }
 
-/* BUSY for a while, if the hash table may have a copy. */
-static uint64_t claimed(uint64_t pte)
+/* What the PTE shall be for a write to go on.  0: no frame. */
+static uint64_t writable(struct spf__soft *soft, struct spf__table_slot *slot, uint64_t pte,
+                         uint32_t *copy)
 {
-    return pte & SPF__PTE_HASHED ? pte | SPF__PTE_BUSY : pte;
+    *copy = SPF__FRAME_NONE;
+    if (pte & SPF__PTE_SHARED)
+        return pte | SPF__PTE_WRITE | SPF__PTE_DIRTY;
+    return pte & SPF__PTE_COW ? break_cow(soft, slot, pte, copy) : pte | SPF__PTE_WRITE;
+}
+
+static int unprotect_page(struct spf__soft *soft, struct spf__table_slot *slot, uintptr_t addr,
+                          _Atomic uint64_t *entry)
+{
+    /* [O40.a] acquire: what break_cow copies. */
+    uint64_t seen = atomic_load_explicit(entry, memory_order_acquire);
+    uint64_t was = seen, wanted;
+    uint32_t copy;
+
+    if (!(seen & SPF__PTE_PRESENT) || (seen & SPF__PTE_WRITE))
+        return 0;
+    if ((seen & SPF__PTE_BUSY) || slot->nowed == SPF__OWED_MAX)
+        return -EAGAIN;
+    wanted = writable(soft, slot, seen, &copy);
+    if (!wanted)
+        return -EAGAIN;
+    wanted = spf__pte_claimed(wanted);
+    /* [O39.a] acquire: as in spf__hash_insert; [O40.b] release: the copy's contents. */
+    if (!atomic_compare_exchange_strong_explicit(entry, &seen, wanted, memory_order_acq_rel,
+                                                 memory_order_relaxed)) {
+        if (copy != SPF__FRAME_NONE)
+            spf__frames_give(soft->table.frames, &slot->frames, copy);
+        return -EAGAIN;
+    }
+    spf__soft_settle(soft, slot, addr, entry, wanted);
+    if (copy != SPF__FRAME_NONE)
+        slot->owed[slot->nowed++] = spf__pte_frame(was);
+    return 0;
 }
 
 static int soft_unprotect(void *mmu, unsigned index, uintptr_t addr, size_t npages)
 {
     struct spf__soft *soft = mmu;
     struct spf__table_slot *slot = spf__table_slot(&soft->table, index);
+    int err = 0;
 
-    for (size_t i = 0; i < npages; i++) {
-        uintptr_t at = page_at(soft, addr, i);
+    for (size_t i = 0; i < npages && !err; i++) {
+        uintptr_t at = spf__soft_page(soft, addr, i);
         _Atomic uint64_t *leaf = spf__table_find(&soft->table, slot, at);
-        _Atomic uint64_t *entry = leaf ? &leaf[leaf_index(soft, at)] : NULL;
-        uint64_t seen = entry ? atomic_load_explicit(entry, memory_order_relaxed) : 0;
-        uint64_t wanted = claimed(seen | SPF__PTE_WRITE);
 
-        if (!seen || (seen & SPF__PTE_WRITE))
-            continue;
-        /* [O39.a] acquire: as in spf__hash_insert. */
-        if ((seen & SPF__PTE_BUSY) ||
-            !atomic_compare_exchange_strong_explicit(entry, &seen, wanted, memory_order_acquire,
-                                                     memory_order_relaxed))
-            return -EAGAIN;
-        settle(soft, slot, at, entry, wanted);
+        if (leaf)
+            err = unprotect_page(soft, slot, at, &leaf[spf__soft_index(soft, at)]);
     }
-    return 0;
+    return err;
+}
+
+static size_t soft_owed(void *mmu, unsigned slot)
+{
+    struct spf__soft *soft = mmu;
+
+    return spf__table_slot(&soft->table, slot)->nowed;
+}
+
+static void soft_repay(void *mmu, unsigned slot)
+{
+    struct spf__soft *soft = mmu;
+
+    spf__table_repay(&soft->table, spf__table_slot(&soft->table, slot));
 }
 
 /* ---- translation */
@@ -181,129 +212,15 @@ static enum spf_translation soft_translate(void *mmu, unsigned index, uintptr_t 
     leaf = spf__table_find(&soft->table, slot, addr);
     if (!leaf)
         return SPF_TRANSLATION_ABSENT;
-    entry = &leaf[leaf_index(soft, addr)];
+    entry = &leaf[spf__soft_index(soft, addr)];
     /* [O34.a] seq_cst: after the access was shown, so either this finds what a writer
      * did to the PTE, or that writer finds the access; [O40.a] acquire: the contents. */
     pte = atomic_load_explicit(entry, memory_order_seq_cst);
-    if (!pte)
+    if (!(pte & SPF__PTE_PRESENT))
         return SPF_TRANSLATION_ABSENT;
     if (soft->hash)
-        spf__hash_insert(soft->hash, slot, addr, entry, track_of(soft, entry), pte);
+        spf__hash_insert(soft->hash, slot, addr, entry, spf__soft_track(soft, entry), pte);
     return answer(soft, pte, addr, access, out);
-}
-
-/* ---- writers */
-
-struct change {
-    struct spf__soft *soft;
-    struct spf__table_slot *slot;
-    uint32_t prot;
-};
-
-/* Change a PTE that no install or unprotect is at; only a translation may be, for a moment. */
-static uint64_t change_pte(_Atomic uint64_t *entry, uint64_t (*to)(uint64_t, uint32_t),
-                           uint32_t prot)
-{
-    uint64_t seen = atomic_load_explicit(entry, memory_order_relaxed);
-
-    for (;;) {
-        if (!seen)
-            return 0;
-        if (seen & SPF__PTE_BUSY) {
-            spf__cpu_relax();
-            seen = atomic_load_explicit(entry, memory_order_relaxed);
-            continue;
-        }
-        /* [O34.b] seq_cst: changed before the accesses are looked at; [O39.a] acquire. */
-        if (atomic_compare_exchange_weak_explicit(entry, &seen, to(seen, prot),
-                                                  memory_order_seq_cst, memory_order_relaxed))
-            return seen;
-    }
-}
-
-static uint64_t to_nothing(uint64_t pte, uint32_t prot)
-{
-    return 0;
-}
-
-static uint64_t to_prot(uint64_t pte, uint32_t prot)
-{
-    return claimed(spf__pte_with_prot(pte, prot));
-}
-
-static void protect_leaf(struct spf__table_visit *visit, _Atomic uint64_t *leaf, uintptr_t start,
-                         uintptr_t end)
-{
-    struct change *change = visit->arg;
-    struct spf__soft *soft = change->soft;
-
-    for (uintptr_t at = start; at < end; at += soft->table.frames->page) {
-        _Atomic uint64_t *entry = &leaf[leaf_index(soft, at)];
-        uint64_t was = change_pte(entry, to_prot, change->prot);
-
-        if (was)
-            settle(soft, change->slot, at, entry, to_prot(was, change->prot));
-    }
-}
-
-static int soft_protect(void *mmu, unsigned slot, uintptr_t addr, size_t len, uint32_t prot)
-{
-    struct spf__soft *soft = mmu;
-    struct change change = {soft, spf__table_slot(&soft->table, slot), prot};
-    struct spf__table_visit visit = {.leaf = protect_leaf, .arg = &change};
-
-    spf__table_walk(&soft->table, addr, addr + len, &visit);
-    return 0;
-}
-
-static void zap_leaf(struct spf__table_visit *visit, _Atomic uint64_t *leaf, uintptr_t start,
-                     uintptr_t end)
-{
-    struct change *change = visit->arg;
-    struct spf__soft *soft = change->soft;
-
-    for (uintptr_t at = start; at < end; at += soft->table.frames->page) {
-        _Atomic uint64_t *entry = &leaf[leaf_index(soft, at)];
-        uint64_t was = change_pte(entry, to_nothing, 0);
-
-        if (!was)
-            continue;
-        if (was & SPF__PTE_HASHED)
-            spf__hash_update(soft->hash, change->slot, at, track_of(soft, entry), 0);
-        soft->table.frames->frame[spf__pte_frame(was)].next = soft->pending;
-        soft->pending = spf__pte_frame(was);
-    }
-}
-
-static int soft_zap(void *mmu, unsigned slot, const struct spf_zap *zap)
-{
-    struct spf__soft *soft = mmu;
-    struct change change = {soft, spf__table_slot(&soft->table, slot), 0};
-    struct spf__table_visit visit = {
-        .leaf = zap_leaf, .arg = &change, .floor = zap->floor, .ceiling = zap->ceiling};
-
-    SPF_CHECK(soft->pending == SPF__FRAME_NONE);
-    spf__table_walk(&soft->table, zap->addr, zap->addr + zap->len, &visit);
-    if (visit.died)
-        spf__table_forget(&soft->table);
-    return 0;
-}
-
-static void soft_reap(void *mmu, unsigned index, const struct spf_zap *zap)
-{
-    struct spf__soft *soft = mmu;
-    struct spf_frames *frames = soft->table.frames;
-    struct spf__table_slot *slot = spf__table_slot(&soft->table, index);
-
-    while (soft->pending != SPF__FRAME_NONE) {
-        uint32_t frame = soft->pending;
-
-        soft->pending = frames->frame[frame].next;
-        if (spf__frame_drop(frames, frame))
-            spf__frames_give(frames, &slot->frames, frame);
-    }
-    if (zap->ceiling)
-        spf__table_sweep(&soft->table, slot, zap->addr, zap->addr + zap->len);
 }
 
 /* ---- making and ending */
@@ -324,12 +241,12 @@ int spf__soft_new(struct spf_frames *frames, const struct spf_table_attr *attr, 
     if (!soft)
         return -ENOMEM;
     memset(soft, 0, sizeof(*soft));
-    soft->pending = SPF__FRAME_NONE;
     err = spf__table_init(&soft->table, frames, attr, spf__hash_tracks(attr) ? 2 : 1);
     if (err) {
         free(soft);
         return err;
     }
+    soft->attr = *attr;
     soft->leaf_entries = (size_t)1 << soft->table.bits[soft->table.levels - 1];
     err = reaches(soft, end) ? 0 : -EINVAL;
     if (!err && attr->kind == SPF_TABLE_HASH)
@@ -355,6 +272,11 @@ static void soft_destroy(void *mmu)
     spf__soft_free(mmu);
 }
 
+const struct spf_table_attr *spf__soft_attr(const struct spf__soft *soft)
+{
+    return &soft->attr;
+}
+
 void spf__soft_stats(struct spf__soft *soft, struct spf_table_stats *stats)
 {
     spf__table_stats(&soft->table, stats);
@@ -366,9 +288,14 @@ const struct spf_mmu_ops spf__soft_ops = {
     .prepare = soft_prepare,
     .install = soft_install,
     .unprotect = soft_unprotect,
-    .protect = soft_protect,
-    .zap = soft_zap,
-    .reap = soft_reap,
+    .protect = spf__soft_protect,
+    .zap = spf__soft_zap,
+    .reap = spf__soft_reap,
     .translate = soft_translate,
+    .clean = spf__soft_clean,
+    .owed = soft_owed,
+    .repay = soft_repay,
+    .move = spf__soft_move,
+    .duplicate = spf__soft_duplicate,
     .destroy = soft_destroy,
 };

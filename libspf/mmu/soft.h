@@ -8,7 +8,7 @@
 #include <spf/mmu.h>
 #include <spf/table.h>
 
-#include "libspf/mmu/frames.h"
+#include "libspf/base/frames.h"
 
 #define SPF__SOFT_PROT (SPF_PROT_READ | SPF_PROT_WRITE | SPF_PROT_EXEC)
 
@@ -21,6 +21,9 @@ void spf__soft_free(struct spf__soft *soft);
 
 /* The same for both; `destroy` frees it. */
 extern const struct spf_mmu_ops spf__soft_ops;
+
+/* As it was made. */
+const struct spf_table_attr *spf__soft_attr(const struct spf__soft *soft);
 
 void spf__soft_stats(struct spf__soft *soft, struct spf_table_stats *stats);
 

@@ -116,8 +116,19 @@ int spf__table_attach(struct spf__table *table, unsigned index)
     return 0;
 }
 
+void spf__table_repay(struct spf__table *table, struct spf__table_slot *slot)
+{
+    while (slot->nowed) {
+        uint32_t frame = slot->owed[--slot->nowed];
+
+        if (spf__frame_drop(table->frames, frame))
+            spf__frames_give(table->frames, &slot->frames, frame);
+    }
+}
+
 static void slot_drain(struct spf__table *table, struct spf__table_slot *slot)
 {
+    spf__table_repay(table, slot);
     for (unsigned c = 0; c < table->nclasses; c++)
         spf__frag_drain(&table->class[c], table -> frames, &slot -> frames, &slot -> frags[c]);
     spf__frames_drain(table->frames, &slot->frames);
@@ -360,21 +371,24 @@ static void free_table(struct spf__table *table, struct spf__table_slot *slot, u
 }
 
 static void sweep_level(struct spf__table *table, struct spf__table_slot *slot, unsigned level,
-                        _Atomic uint64_t *at, uintptr_t start, uintptr_t last)
+                        _Atomic uint64_t *at, struct span range, struct spf__table_visit *visit)
 {
-    size_t end = spf__table_index(table, level, last);
+    size_t end = spf__table_index(table, level, range.last);
 
-    if (level == leaf_level(table))
+    if (level == leaf_level(table)) {
+        visit->leaf(visit, at, range.start, range.last + 1);
         return;
-    for (size_t i = spf__table_index(table, level, start); i <= end; i++) {
+    }
+    for (size_t i = spf__table_index(table, level, range.start); i <= end; i++) {
         uint64_t entry = atomic_load_explicit(&at[i], memory_order_relaxed);
         _Atomic uint64_t *child = (_Atomic uint64_t *)(uintptr_t)(entry & ~SPF__DIR_DEAD);
-        struct span span = span_of(table, level, start, i);
+        struct span span = span_of(table, level, range.start, i);
 
         if (!child)
             continue;
-        sweep_level(table, slot, level + 1, child, max_addr(start, span.start),
-                    min_addr(last, span.last));
+        span.start = max_addr(range.start, span.start);
+        span.last = min_addr(range.last, span.last);
+        sweep_level(table, slot, level + 1, child, span, visit);
         if (!(entry & SPF__DIR_DEAD))
             continue;
         /* [O36.b] release: whoever finds no table here finds the one before it freed. */
@@ -384,9 +398,9 @@ static void sweep_level(struct spf__table *table, struct spf__table_slot *slot, 
 }
 
 void spf__table_sweep(struct spf__table *table, struct spf__table_slot *slot, uintptr_t start,
-                      uintptr_t end)
+                      uintptr_t end, struct spf__table_visit *visit)
 {
-    sweep_level(table, slot, 0, table->root, start, end - 1);
+    sweep_level(table, slot, 0, table->root, (struct span){start, end - 1}, visit);
 }
 
 /* ---- statistics */

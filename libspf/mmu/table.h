@@ -15,14 +15,17 @@
 
 #include <spf/table.h>
 
+#include "libspf/base/frames.h"
 #include "libspf/mmu/frag.h"
-#include "libspf/mmu/frames.h"
 #include "libspf/mmu/pte.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Frames that a thread takes out of PTEs before it waits for accesses to be over. */
+#define SPF__OWED_MAX 64u
 
 /* Last-level tables that a thread found lately, so that it need not walk. */
 #define SPF__WALKS 16u
@@ -51,6 +54,9 @@ struct spf__table_slot {
     struct spf__walk walks[SPF__WALKS];
     struct spf__frame_cache frames;
     struct spf__frag_cache frags[SPF_TABLE_LEVELS_MAX]; /* by class */
+    /* Frames that were taken out of PTEs: accesses that are under way may be in them. */
+    uint32_t nowed;
+    uint32_t owed[SPF__OWED_MAX];
     uint64_t random;
 };
 
@@ -92,6 +98,8 @@ void spf__table_fini(struct spf__table *table);
 
 int spf__table_attach(struct spf__table *table, unsigned slot);
 struct spf__table_slot *spf__table_slot(const struct spf__table *table, unsigned slot);
+/* No access is under way that began before the slot's owed frames were taken out. */
+void spf__table_repay(struct spf__table *table, struct spf__table_slot *slot);
 
 /* Tables enough for a run of npages, wherever it is.  0 or -ENOMEM. */
 int spf__table_prepare(struct spf__table *table, struct spf__table_slot *slot, size_t npages);
@@ -118,9 +126,9 @@ void spf__table_walk(struct spf__table *table, uintptr_t start, uintptr_t end,
                      struct spf__table_visit *visit);
 /* Some died: from now on nobody starts to use one. */
 void spf__table_forget(struct spf__table *table);
-/* Free those that died in the range; nobody uses them. */
+/* The same visits again, dead tables included, which are freed after: nobody uses them. */
 void spf__table_sweep(struct spf__table *table, struct spf__table_slot *slot, uintptr_t start,
-                      uintptr_t end);
+                      uintptr_t end, struct spf__table_visit *visit);
 
 void spf__table_stats(struct spf__table *table, struct spf_table_stats *stats);
 

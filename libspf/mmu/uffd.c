@@ -14,12 +14,10 @@
  * ZEROPAGE over write-protected holes gives writable pages (so it is not used);
  * after mlockall MADV_DONTNEED is EINVAL.
  */
-#include "libspf/mmu/uffd.h"
-
-#include "libspf/base/pagebits.h"
 #include "libspf/base/sys.h"
 #include "libspf/mmu/probe.h"
 #include "libspf/mmu/uffd_abi.h"
+#include "libspf/mmu/uffd_inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,32 +32,10 @@
 /* Each splits a VMA of the kernel's, of which a process may have some 65 000. */
 #define DENIED_MAX 1000
 
-/* So many times in a row may the kernel say EAGAIN to a writer. */
-#define BUSY_MAX 1000
-
-struct spf__uffd {
-    struct spf_mmu_ops ops;
-    int fd;
-    enum spf__uffd_kind kind;
-    uint64_t features;
-    uintptr_t base;
-    size_t len;
-    size_t page;
-    unsigned page_shift;
-    struct spf__pagebits touched; /* by slot: pages that may be present */
-    struct spf__pagebits denied;  /* pages that the kernel was told to refuse */
-    _Atomic size_t ndenied;
-};
-
 /* The arena, and the page behind it where somebody reads. */
 static size_t with_bell(const struct spf__uffd *uffd)
 {
     return uffd->len + (uffd->kind == SPF__UFFD_SIGBUS ? 0 : uffd->page);
-}
-
-static size_t page_of(const struct spf__uffd *uffd, uintptr_t addr)
-{
-    return (addr - uffd->base) >> uffd->page_shift;
 }
 
 /* ---- under a fault */
@@ -97,7 +73,7 @@ static int uffd_install(void *mmu, unsigned slot, struct spf_install *run)
     run->installed = 0;
     run->present = 0;
     run->calls = 0;
-    spf__pagebits_mark(&uffd->touched, slot, page_of(uffd, run->addr), run->npages);
+    spf__pagebits_mark(&uffd->touched, slot, spf__uffd_page(uffd, run->addr), run->npages);
     while (run->installed + run->present < run->npages) {
         size_t got = copy(uffd, run, most, &err);
 
@@ -135,7 +111,7 @@ static int uffd_poison(void *mmu, unsigned slot, uintptr_t addr)
     struct spf__uffd *uffd = mmu;
     struct spf__uffdio_poison arg = {.range = {.start = addr, .len = uffd->page}};
 
-    spf__pagebits_mark(&uffd->touched, slot, page_of(uffd, addr), 1);
+    spf__pagebits_mark(&uffd->touched, slot, spf__uffd_page(uffd, addr), 1);
     return spf__sys_ioctl(uffd->fd, SPF__UFFDIO_POISON, &arg);
 }
 
@@ -149,8 +125,9 @@ static int uffd_deny(void *mmu, uintptr_t addr, uint32_t prot)
 
     if (atomic_load_explicit(&uffd->ndenied, memory_order_relaxed) >= DENIED_MAX)
         return -ENOSPC;
-    if (spf__pagebits_claim(&uffd->denied, 0, page_of(uffd, addr)))
+    if (spf__pagebits_claim(&uffd->denied, 0, spf__uffd_page(uffd, addr)))
         atomic_fetch_add_explicit(&uffd->ndenied, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&uffd->mprotects, 1, memory_order_relaxed);
     return spf__sys_mprotect(addr, uffd->page, prot & SPF_PROT_READ ? PROT_READ : PROT_NONE);
 }
 
@@ -164,31 +141,18 @@ static int uffd_wake(void *mmu, uintptr_t addr, size_t npages)
 
 /* ---- under a writer */
 
-/* Narrow a range to what is marked.  False: nothing is. */
-static bool narrow(struct spf__uffd *uffd, struct spf__pagebits *bits, uintptr_t *addr, size_t *len)
-{
-    size_t page = page_of(uffd, *addr);
-    size_t npages = *len >> uffd->page_shift;
-
-    if (!spf__pagebits_hull(bits, &page, &npages))
-        return false;
-    *addr = uffd->base + (page << uffd->page_shift);
-    *len = npages << uffd->page_shift;
-    return true;
-}
-
 /* What was denied in the range is so no more. */
 static int lift(struct spf__uffd *uffd, uintptr_t addr, size_t len)
 {
     int err;
 
-    if (!narrow(uffd, &uffd->denied, &addr, &len))
+    if (!spf__uffd_narrow(uffd, &uffd->denied, &addr, &len))
         return 0;
     err = spf__sys_mprotect(addr, len, PROT_READ | PROT_WRITE);
     if (!err)
         atomic_fetch_sub_explicit(
             &uffd->ndenied,
-            spf__pagebits_clear(&uffd->denied, page_of(uffd, addr), len >> uffd->page_shift),
+            spf__pagebits_clear(&uffd->denied, spf__uffd_page(uffd, addr), len >> uffd->page_shift),
             memory_order_relaxed);
     return err;
 }
@@ -199,7 +163,23 @@ static int uffd_touched(void *mmu, uintptr_t addr, size_t len)
     uintptr_t at = addr;
     size_t rest = len;
 
-    return narrow(uffd, &uffd->touched, &addr, &len) || narrow(uffd, &uffd->denied, &at, &rest);
+    return spf__uffd_any_shut(uffd, addr, len) ||
+           spf__uffd_narrow(uffd, &uffd->touched, &addr, &len) ||
+           spf__uffd_narrow(uffd, &uffd->denied, &at, &rest);
+}
+
+static int protect_touched(struct spf__uffd *uffd, uintptr_t addr, size_t len, bool on)
+{
+    int err = 0;
+
+    if (!spf__uffd_narrow(uffd, &uffd->touched, &addr, &len))
+        return 0;
+    for (int tries = 0; tries < SPF__UFFD_BUSY_MAX; tries++) {
+        err = write_protect(uffd, addr, len, on);
+        if (err != -EAGAIN)
+            return err;
+    }
+    return err;
 }
 
 static int uffd_protect(void *mmu, unsigned slot, uintptr_t addr, size_t len, uint32_t prot)
@@ -207,17 +187,19 @@ static int uffd_protect(void *mmu, unsigned slot, uintptr_t addr, size_t len, ui
     struct spf__uffd *uffd = mmu;
     int err = lift(uffd, addr, len);
 
-    (void)slot;
-    if (err || !narrow(uffd, &uffd->touched, &addr, &len))
+    if (err)
         return err;
     if (!(prot & SPF_PROT_READ))
-        return -ENOTSUP;
-    for (int tries = 0; tries < BUSY_MAX; tries++) {
-        err = write_protect(uffd, addr, len, !(prot & SPF_PROT_WRITE));
-        if (err != -EAGAIN)
-            return err;
-    }
-    return err;
+        return spf__uffd_shut(uffd, addr, len);
+    err = protect_touched(uffd, addr, len, !(prot & SPF_PROT_WRITE));
+    return err ? err : spf__uffd_reopen(uffd, slot, addr, len, prot);
+}
+
+int spf__uffd_drop(uintptr_t addr, size_t len)
+{
+    int err = spf__sys_madvise(addr, len, MADV_DONTNEED);
+
+    return err == -EINVAL ? spf__sys_madvise(addr, len, MADV_DONTNEED_LOCKED) : err;
 }
 
 static int uffd_zap(void *mmu, unsigned slot, const struct spf_zap *zap)
@@ -228,14 +210,23 @@ static int uffd_zap(void *mmu, unsigned slot, const struct spf_zap *zap)
     int err = lift(uffd, addr, len);
 
     (void)slot;
-    if (err || !narrow(uffd, &uffd->touched, &addr, &len))
-        return err;
-    err = spf__sys_madvise(addr, len, MADV_DONTNEED);
-    if (err == -EINVAL)
-        err = spf__sys_madvise(addr, len, MADV_DONTNEED_LOCKED);
     if (!err)
-        spf__pagebits_clear(&uffd->touched, page_of(uffd, addr), len >> uffd->page_shift);
+        err = spf__uffd_zap_shut(uffd, addr, len);
+    if (err || !spf__uffd_narrow(uffd, &uffd->touched, &addr, &len))
+        return err;
+    err = spf__uffd_drop(addr, len);
+    if (!err)
+        spf__pagebits_clear(&uffd->touched, spf__uffd_page(uffd, addr), len >> uffd->page_shift);
     return err;
+}
+
+static void uffd_counts(void *mmu, struct spf_mmu_counts *counts)
+{
+    struct spf__uffd *uffd = mmu;
+
+    counts->moved = atomic_load_explicit(&uffd->moved, memory_order_relaxed);
+    counts->copied = atomic_load_explicit(&uffd->copied, memory_order_relaxed);
+    counts->mprotects = atomic_load_explicit(&uffd->mprotects, memory_order_relaxed);
 }
 
 /* ---- making and freeing */
@@ -251,13 +242,15 @@ static const struct spf_mmu_ops all_ops = {
     .protect = uffd_protect,
     .zap = uffd_zap,
     .touched = uffd_touched,
+    .move = spf__uffd_move,
+    .counts = uffd_counts,
 };
 
 static int handshake(struct spf__uffd *uffd)
 {
     uint64_t need = SPF__FEATURE_WP |
                     (uffd->kind == SPF__UFFD_SIGBUS ? SPF__FEATURE_SIGBUS : SPF__FEATURE_THREAD_ID);
-    uint64_t like = SPF__FEATURE_EXACT_ADDRESS | SPF__FEATURE_POISON;
+    uint64_t like = SPF__FEATURE_EXACT_ADDRESS | SPF__FEATURE_POISON | SPF__FEATURE_MOVE;
     struct uffdio_api api = {.api = UFFD_API};
     int gate;
     int err = spf__uffd_features(&uffd->features);
@@ -328,6 +321,8 @@ int spf__uffd_new(size_t len, enum spf__uffd_kind kind, unsigned nslots, struct 
         err = spf__pagebits_init(&uffd->denied, len >> uffd->page_shift, 1);
     if (!err)
         err = spf__pagebits_attach(&uffd->denied, 0);
+    if (!err)
+        err = spf__uffd_move_init(uffd);
     if (err) {
         spf__uffd_free(uffd);
         return err;
@@ -341,7 +336,9 @@ void spf__uffd_unmap(struct spf__uffd *uffd)
 {
     if (uffd->base)
         spf__sys_unmap((void *)uffd->base, with_bell(uffd));
-    uffd->base = 0;
+    if (uffd->stash)
+        spf__sys_unmap((void *)uffd->stash, uffd->len);
+    uffd->base = uffd->stash = 0;
 }
 
 void spf__uffd_free(struct spf__uffd *uffd)
@@ -349,6 +346,7 @@ void spf__uffd_free(struct spf__uffd *uffd)
     spf__uffd_unmap(uffd);
     if (uffd->fd >= 0)
         spf__sys_close(uffd->fd);
+    spf__uffd_move_fini(uffd);
     if (uffd->touched.bitmap)
         spf__pagebits_fini(&uffd->touched);
     if (uffd->denied.bitmap)
@@ -396,5 +394,5 @@ void spf__uffd_forked(struct spf__uffd *uffd)
     if (uffd->fd >= 0)
         spf__sys_close(uffd->fd);
     uffd->fd = -1;
-    uffd->base = 0;
+    uffd->base = uffd->stash = 0;
 }

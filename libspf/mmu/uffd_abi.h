@@ -16,6 +16,7 @@
 #define SPF__FEATURE_THREAD_ID (1ull << 8)
 #define SPF__FEATURE_EXACT_ADDRESS (1ull << 11)
 #define SPF__FEATURE_POISON (1ull << 14)
+#define SPF__FEATURE_MOVE (1ull << 16)
 
 /* Bits 0..12 are those of Linux 6.1. */
 #define SPF__FEATURES_6_1 0x1fffull
@@ -31,6 +32,18 @@ struct spf__uffdio_poison {
 };
 
 #define SPF__UFFDIO_POISON _IOWR(UFFDIO, 0x08, struct spf__uffdio_poison)
+
+struct spf__uffdio_move {
+    uint64_t dst;
+    uint64_t src;
+    uint64_t len;
+    uint64_t mode;
+    int64_t move; /* bytes, or a negative errno */
+};
+
+#define SPF__UFFDIO_MOVE _IOWR(UFFDIO, 0x05, struct spf__uffdio_move)
+#define SPF__MOVE_DONTWAKE (1ull << 0)
+#define SPF__MOVE_ALLOW_SRC_HOLES (1ull << 1)
 
 /* /dev/userfaultfd */
 #define SPF__USERFAULTFD_IOC_NEW _IO(0xAA, 0x00)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file pager: pages read from a file, private.
+ * The file pager: pages read from a file, and, for a cached pager, written back.
  *
  * It reads by pread into the engine's buffer rather than mapping the file: a
  * short read tells exactly which bytes are missing, and the pages that an
@@ -61,6 +61,34 @@ static long file_fetch(void *priv, const struct spf_fetch *fetch, const void **p
     return (long)((len + page - 1) / page);
 }
 
+static int write_full(int fd, const char *buf, size_t len, uint64_t offset)
+{
+    for (size_t sum = 0; sum < len;) {
+        ssize_t n = spf__sys_pwrite(fd, buf + sum, len - sum, offset + sum);
+
+        if (n == -EINTR)
+            continue;
+        if (n <= 0)
+            return n ? (int)n : -EIO;
+        sum += (size_t)n;
+    }
+    return 0;
+}
+
+/* The file keeps its length: of the last page only what lies within it. */
+static int file_store(void *priv, uint64_t offset, const void *pages, size_t npages,
+                      size_t page_size)
+{
+    const struct file *file = priv;
+    size_t len = npages * page_size;
+
+    if (offset >= file->len)
+        return -ENXIO;
+    if (len > file->len - offset)
+        len = (size_t)(file->len - offset);
+    return write_full(file->fd, pages, len, offset);
+}
+
 static void file_release(void *priv)
 {
     struct file *file = priv;
@@ -72,6 +100,7 @@ static void file_release(void *priv)
 static const struct spf_pager_ops file_ops = {
     .size = sizeof(struct spf_pager_ops),
     .fetch = file_fetch,
+    .store = file_store,
     .release = file_release,
 };
 

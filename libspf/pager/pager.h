@@ -13,6 +13,8 @@
  * its guard over the call, and does not look whether others ask the same.
  */
 #define SPF__PAGER_INSTANT 0x80000000u
+/* It is one of spf_pager_create_cached. */
+#define SPF__PAGER_CACHED 0x40000000u
 
 struct spf_pager {
     struct spf_pager_ops ops; /* never changes */
@@ -26,6 +28,9 @@ struct spf_pager {
 /* As spf_pager_create, with a length and no checks of the table. */
 int spf__pager_new(const struct spf_pager_ops *ops, void *priv, uint32_t flags, uint64_t len,
                    struct spf_pager **out);
+
+/* Does it keep its pages in these frames?  cached.c */
+bool spf__pager_shares(const struct spf_pager *pager, const struct spf_frames *frames);
 
 /* The pager of anonymous memory.  Not counted, never released. */
 extern struct spf_pager spf__pager_zero;

@@ -52,6 +52,14 @@ uintptr_t spf__node_gap(const struct spf__node *node);
 /* Panics if order, bounds, gaps or fill are not as they must be; counts the VMAs. */
 size_t spf__tree_check(const struct spf__node *root);
 
+/*
+ * The same tree again, of new nodes and VMAs out of these slabs; *vmas: all of these, by
+ * `next`, odd, no reference taken on their pagers.  False: no memory, *vmas as far as
+ * it got.  Empty: *out is NULL.
+ */
+bool spf__tree_clone(const struct spf__node *root, struct spf__slab *nodes, struct spf__slab *slab,
+                     struct spf__node **out, struct spf__vma **vmas);
+
 /* ---- one writer at a time */
 
 struct spf__tree_edit {

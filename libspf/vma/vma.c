@@ -9,8 +9,7 @@
 
 #include "libspf/base/check.h"
 
-struct spf__vma *spf__vma_new(struct spf__slab *slab, uintptr_t start, uintptr_t end, uint32_t prot,
-                              struct spf_pager *pager, uint64_t offset)
+struct spf__vma *spf__vma_new(struct spf__slab *slab, const struct spf__extent *extent)
 {
     /* A line of its own: a writer that makes one odd disturbs no other's readers. */
     struct spf__vma *vma = spf__slab_take(slab);
@@ -19,22 +18,24 @@ struct spf__vma *spf__vma_new(struct spf__slab *slab, uintptr_t start, uintptr_t
         return NULL;
     /* Odd until the edit gives it its first value: nobody sees it before that. */
     atomic_init(&vma->seq, 1);
-    vma->start = start;
-    vma->end = end;
-    vma->prot = prot;
-    vma->pager = pager;
-    vma->offset = offset;
+    vma->start = extent->start;
+    vma->end = extent->end;
+    vma->offset = extent->offset;
+    vma->pager = extent->pager;
+    vma->prot = extent->prot;
+    vma->flags = extent->flags;
     vma->fresh = true;
     vma->next = NULL;
     return vma;
 }
 
-bool spf__vma_continues(const struct spf__vma *left, const struct spf__vma *right)
+bool spf__extent_continues(const struct spf__extent *left, const struct spf__extent *right)
 {
-    if (left->end != right->start || left->prot != right->prot || left->pager != right->pager)
+    if (left->end != right->start || left->prot != right->prot || left->flags != right->flags ||
+        left->pager != right->pager)
         return false;
     /* Zero pages look the same at every offset, so anonymous ranges always join. */
-    return !left->pager || spf__vma_offset(left, left->end) == right->offset;
+    return !left->pager || left->offset + (left->end - left->start) == right->offset;
 }
 
 void spf__vma_snapshot(const struct spf__vma *vma, struct spf__snapshot *out)
@@ -45,6 +46,7 @@ void spf__vma_snapshot(const struct spf__vma *vma, struct spf__snapshot *out)
     out->start = vma->start;
     out->end = vma->end;
     out->prot = vma->prot;
+    out->flags = vma->flags;
     out->pager = vma->pager;
     out->offset = vma->offset;
 }

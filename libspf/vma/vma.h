@@ -23,6 +23,16 @@
 
 struct spf_pager;
 
+/* A range and what is mapped there. */
+struct spf__extent {
+    uintptr_t start;
+    uintptr_t end;
+    uint64_t offset;         /* into the pager, of start */
+    struct spf_pager *pager; /* NULL: zero pages */
+    uint32_t prot;           /* SPF_PROT_* */
+    uint32_t flags;          /* SPF_VMA_* */
+};
+
 struct spf__vma {
     _Atomic uint64_t seq;
     uintptr_t start;
@@ -30,6 +40,7 @@ struct spf__vma {
     uint64_t offset;         /* into the pager, of start */
     struct spf_pager *pager; /* one reference is held; NULL: zero pages */
     uint32_t prot;
+    uint32_t flags;
     bool fresh;            /* writers: made by the edit that is under way */
     struct spf__vma *next; /* writers: in the edit's, then in the retired list */
 };
@@ -42,20 +53,34 @@ struct spf__snapshot {
     uint64_t offset;
     struct spf_pager *pager;
     uint32_t prot;
+    uint32_t flags;
 };
 
 /* Memory only; the pager's reference is the caller's matter.  NULL: no memory. */
-struct spf__vma *spf__vma_new(struct spf__slab *slab, uintptr_t start, uintptr_t end, uint32_t prot,
-                              struct spf_pager *pager, uint64_t offset);
+struct spf__vma *spf__vma_new(struct spf__slab *slab, const struct spf__extent *extent);
 
-/* Offset into the pager of an address in (or at the end of) the VMA. */
-static inline uint64_t spf__vma_offset(const struct spf__vma *vma, uintptr_t addr)
+static inline struct spf__extent spf__vma_extent(const struct spf__vma *vma)
 {
-    return vma->offset + (addr - vma->start);
+    return (struct spf__extent){.start = vma->start,
+                                .end = vma->end,
+                                .offset = vma->offset,
+                                .pager = vma->pager,
+                                .prot = vma->prot,
+                                .flags = vma->flags};
+}
+
+/* The part of an extent from `start` to `end`, both in it. */
+static inline struct spf__extent spf__extent_part(struct spf__extent extent, uintptr_t start,
+                                                  uintptr_t end)
+{
+    extent.offset += start - extent.start;
+    extent.start = start;
+    extent.end = end;
+    return extent;
 }
 
 /* Would `left`, followed at once by `right`, be one VMA? */
-bool spf__vma_continues(const struct spf__vma *left, const struct spf__vma *right);
+bool spf__extent_continues(const struct spf__extent *left, const struct spf__extent *right);
 
 static inline bool spf__seq_odd(uint64_t seq)
 {

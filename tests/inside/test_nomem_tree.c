@@ -152,9 +152,9 @@ T(nomem_tree, a_vma)
 
     spf__slab_init(&slab, sizeof(*vma));
     supply_arm(OBJECTS, FAIL_ONCE, 1);
-    t_true(!spf__vma_new(&slab, 0, PAGE, RW, NULL, 0));
+    t_true(!spf__vma_new(&slab, &(struct spf__extent){.end = PAGE, .prot = RW}));
     t_true(supply_disarm(OBJECTS));
-    vma = spf__vma_new(&slab, 0, PAGE, RW, NULL, 0);
+    vma = spf__vma_new(&slab, &(struct spf__extent){.end = PAGE, .prot = RW});
     t_true(vma != NULL);
     spf__slab_give(&slab, vma);
     t_eq(supply_live_of(&slab), 0);

@@ -17,7 +17,12 @@ static struct spf__vma *vma_new(void)
 
     if (!slab.size)
         spf__slab_init(&slab, sizeof(*vma));
-    vma = spf__vma_new(&slab, PAGE, 5 * PAGE, RO, pager, 7 * PAGE);
+    vma = spf__vma_new(&slab, &(struct spf__extent){.start = PAGE,
+                                                    .end = 5 * PAGE,
+                                                    .offset = 7 * PAGE,
+                                                    .pager = pager,
+                                                    .prot = RO,
+                                                    .flags = SPF_VMA_SHARED});
 
     t_true(vma != NULL);
     return vma;
@@ -70,24 +75,36 @@ T(vma, snapshot_has_it_all)
     t_eq(shot.prot, RO);
     t_true(shot.pager == pager);
     t_eq(shot.offset, 7 * PAGE);
-    t_eq(spf__vma_offset(vma, PAGE), 7 * PAGE);
-    t_eq(spf__vma_offset(vma, 5 * PAGE), 11 * PAGE);
+    t_eq(shot.flags, SPF_VMA_SHARED);
     spf__slab_fini(&slab);
 }
 
-static bool joins(struct spf__vma right)
+T(extent, a_part_has_the_offset_of_its_start)
 {
-    struct spf__vma left = {
+    struct spf__extent all = {
+        .start = PAGE, .end = 5 * PAGE, .prot = RO, .pager = pager, .offset = 7 * PAGE};
+    struct spf__extent part = spf__extent_part(all, 3 * PAGE, 4 * PAGE);
+
+    t_eq(part.start, 3 * PAGE);
+    t_eq(part.end, 4 * PAGE);
+    t_eq(part.offset, 9 * PAGE);
+    t_eq(part.prot, RO);
+    t_true(part.pager == pager);
+}
+
+static bool joins(struct spf__extent right)
+{
+    struct spf__extent left = {
         .start = PAGE, .end = 3 * PAGE, .prot = RO, .pager = pager, .offset = 8 * PAGE};
 
-    return spf__vma_continues(&left, &right);
+    return spf__extent_continues(&left, &right);
 }
 
 T(vma, neighbours_join_when_all_goes_on)
 {
-    struct spf__vma right = {
+    struct spf__extent right = {
         .start = 3 * PAGE, .end = 4 * PAGE, .prot = RO, .pager = pager, .offset = 10 * PAGE};
-    struct spf__vma wrong;
+    struct spf__extent wrong;
 
     t_true(joins(right));
     wrong = right;
@@ -95,6 +112,9 @@ T(vma, neighbours_join_when_all_goes_on)
     t_true(!joins(wrong));
     wrong = right;
     wrong.prot = RW;
+    t_true(!joins(wrong));
+    wrong = right;
+    wrong.flags = SPF_VMA_SHARED;
     t_true(!joins(wrong));
     wrong = right;
     wrong.pager = other;
@@ -109,9 +129,10 @@ T(vma, neighbours_join_when_all_goes_on)
 
 T(vma, zero_pages_join_whatever_their_offset)
 {
-    struct spf__vma left = {.start = PAGE, .end = 3 * PAGE, .prot = RO, .offset = 8 * PAGE};
-    struct spf__vma right = {.start = 3 * PAGE, .end = 4 * PAGE, .prot = RO, .offset = 99 * PAGE};
+    struct spf__extent left = {.start = PAGE, .end = 3 * PAGE, .prot = RO, .offset = 8 * PAGE};
+    struct spf__extent right = {
+        .start = 3 * PAGE, .end = 4 * PAGE, .prot = RO, .offset = 99 * PAGE};
 
-    t_true(spf__vma_continues(&left, &right));
-    t_true(!spf__vma_continues(&right, &left));
+    t_true(spf__extent_continues(&left, &right));
+    t_true(!spf__extent_continues(&right, &left));
 }

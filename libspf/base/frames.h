@@ -6,8 +6,8 @@
  * owners.  A sole owner's count is 0 and is never written, so frames that are not
  * shared cost no shared line; and each frame's data is a line of its own.
  */
-#ifndef SPF_MMU_FRAMES_H
-#define SPF_MMU_FRAMES_H
+#ifndef SPF_BASE_FRAMES_H
+#define SPF_BASE_FRAMES_H
 
 #include <spf/frames.h>
 
@@ -22,7 +22,8 @@
 
 struct spf__frame {
     _Alignas(64) _Atomic uint32_t extra; /* owners beyond the first */
-    uint32_t next;                       /* in a list: the pool's, or the owner's */
+    _Atomic uint32_t dirty;              /* a pager's: was written to */
+    uint32_t next;                       /* in the pool's list */
     /* A page of table fragments, guarded by its class's lock: see frag.c. */
     uint32_t prev_page, next_page;
     uint32_t free; /* index of the first free fragment, plus 1 */
@@ -71,10 +72,21 @@ static inline uint32_t spf__frames_take(struct spf__frame_cache *cache)
 /* One owner more, called by an owner; one less: true if it was the last (give it then). */
 void spf__frame_share(struct spf_frames *frames, uint32_t frame);
 bool spf__frame_drop(struct spf_frames *frames, uint32_t frame);
+/* Called by an owner: are there no others? */
+bool spf__frame_sole(struct spf_frames *frames, uint32_t frame);
+
+/* Of a pager's frame: it was written to; it is about to be written back (was it dirty?). */
+void spf__frame_soil(struct spf_frames *frames, uint32_t frame);
+bool spf__frame_launder(struct spf_frames *frames, uint32_t frame);
 
 static inline void *spf__frame_addr(const struct spf_frames *frames, uint32_t frame)
 {
     return frames->area + ((size_t)frame << frames->shift);
+}
+
+static inline bool spf__frames_hold(const struct spf_frames *frames, const void *addr)
+{
+    return (size_t)((const char *)addr - frames->area) < (size_t)frames->nframes << frames->shift;
 }
 
 /* The frame that holds this address, which is in the area. */

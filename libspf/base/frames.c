@@ -5,7 +5,7 @@
  * Who writes: the lists and counts, the holder of the pool's lock; a frame's
  * `extra`, its owners; a cache, its thread.
  */
-#include "libspf/mmu/frames.h"
+#include "libspf/base/frames.h"
 
 #include "libspf/base/check.h"
 #include "libspf/base/sys.h"
@@ -188,4 +188,22 @@ bool spf__frame_drop(struct spf_frames *frames, uint32_t frame)
                                                          memory_order_acquire))
         ;
     return had == 0;
+}
+
+bool spf__frame_sole(struct spf_frames *frames, uint32_t frame)
+{
+    /* [O32.a] acquire: as in spf__frame_drop. */
+    return atomic_load_explicit(&frames->frame[frame].extra, memory_order_acquire) == 0;
+}
+
+void spf__frame_soil(struct spf_frames *frames, uint32_t frame)
+{
+    /* [O42.a] release: what was written, by accesses that are over, is there. */
+    atomic_store_explicit(&frames->frame[frame].dirty, 1, memory_order_release);
+}
+
+bool spf__frame_launder(struct spf_frames *frames, uint32_t frame)
+{
+    /* [O42.b] acquire: it is written back with all that soiled it. */
+    return atomic_exchange_explicit(&frames->frame[frame].dirty, 0, memory_order_acquire);
 }

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The MMU over userfaultfd: moving pages, for remap and for protection `none`.
+ *
+ * Contents that may not be accessed are moved out of reach: into the stash, a second
+ * range as long as the arena, registered as it is, which nobody knows.  Both ends of an
+ * access thus stay as they are for the kernel, whose VMAs are not split.
+ *
+ * UFFDIO_MOVE drops write protection, so for a moment a moved page could be written;
+ * pages that come to lie in a read-only range are copied instead, which can be done
+ * protected from the first.  Where the kernel has no MOVE (before 6.8) all are copied,
+ * and `none` is a protection of the kernel's own.  All three are counted.
+ *
+ * Called by writers, the ranges excluded.
+ */
+#include "libspf/base/sys.h"
+#include "libspf/mmu/uffd_abi.h"
+#include "libspf/mmu/uffd_inside.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#define CHUNK 512u /* pages looked up at a time */
+
+static bool can_move(const struct spf__uffd *uffd)
+{
+    return uffd->features & SPF__FEATURE_MOVE;
+}
+
+static uintptr_t stash_of(const struct spf__uffd *uffd, uintptr_t addr)
+{
+    return uffd->stash + (addr - uffd->base);
+}
+
+static void count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* ---- from one place to another */
+
+/* The source, which is present, stays.  Poisoned: there is nothing to copy. */
+static int copy_page(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, uint32_t prot)
+{
+    struct uffdio_copy arg = {
+        .dst = to,
+        .src = from,
+        .len = uffd->page,
+        .mode = UFFDIO_COPY_MODE_DONTWAKE | (prot & SPF_PROT_WRITE ? 0 : UFFDIO_COPY_MODE_WP),
+    };
+    int err = -EAGAIN;
+
+    for (int tries = 0; err == -EAGAIN && tries < SPF__UFFD_BUSY_MAX; tries++)
+        err = spf__sys_ioctl(uffd->fd, UFFDIO_COPY, &arg);
+    if (!err)
+        count(&uffd->copied, 1);
+    return err == -EFAULT ? 0 : err;
+}
+
+/* An absent source must not be read: nobody would answer that fault. */
+static int copy_run(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t npages,
+                    uint32_t prot)
+{
+    bool there[CHUNK];
+    int err = 0;
+
+    for (size_t done = 0; done < npages && !err;) {
+        size_t n = npages - done < CHUNK ? npages - done : CHUNK;
+
+        err = spf__sys_present(from + (done << uffd->page_shift), n, there);
+        for (size_t i = 0; i < n && !err; i++)
+            if (there[i])
+                err = copy_page(uffd, from + ((done + i) << uffd->page_shift),
+                                to + ((done + i) << uffd->page_shift), prot);
+        done += n;
+    }
+    return err;
+}
+
+/* One call of the kernel's: bytes done in *done. */
+static int move_some(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t len, size_t *done)
+{
+    struct spf__uffdio_move arg = {
+        .dst = to,
+        .src = from,
+        .len = len,
+        .mode = SPF__MOVE_DONTWAKE | SPF__MOVE_ALLOW_SRC_HOLES,
+    };
+    int err = spf__sys_ioctl(uffd->fd, SPF__UFFDIO_MOVE, &arg);
+
+    *done = arg.move > 0 ? (size_t)arg.move : 0;
+    count(&uffd->moved, *done >> uffd->page_shift);
+    return err;
+}
+
+/* A page that can't be moved (pinned, say, or shared since a fork) is copied. */
+static int move_run(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t npages)
+{
+    size_t len = npages << uffd->page_shift;
+    int tries = 0;
+
+    for (size_t done = 0; done < len;) {
+        size_t got;
+        int err = move_some(uffd, from + done, to + done, len - done, &got);
+
+        done += got;
+        if (!err || got) {
+            tries = 0;
+            continue;
+        }
+        if (err == -EAGAIN && ++tries < SPF__UFFD_BUSY_MAX)
+            continue;
+        if (err == -ENOMEM)
+            return err;
+        err = copy_run(uffd, from + done, to + done, 1, SPF_PROT_WRITE);
+        if (err && err != -EEXIST)
+            return err;
+        done += uffd->page;
+    }
+    return 0;
+}
+
+/* Back again; what was copied is still there, and what is there already stays. */
+static void take_back(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t npages)
+{
+    if (can_move(uffd))
+        move_run(uffd, to, from, npages);
+    spf__uffd_drop(to, npages << uffd->page_shift);
+}
+
+/* All or nothing; nothing is left at the source.  prot: of the destination. */
+static int transfer(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t len, uint32_t prot)
+{
+    size_t npages = len >> uffd->page_shift;
+    bool moves = can_move(uffd) && (prot & SPF_PROT_WRITE);
+    int err = moves ? move_run(uffd, from, to, npages) : copy_run(uffd, from, to, npages, prot);
+
+    if (!err)
+        return spf__uffd_drop(from, len);
+    take_back(uffd, from, to, npages);
+    return err;
+}
+
+/* ---- the stash */
+
+static int make_stash(struct spf__uffd *uffd)
+{
+    struct uffdio_register arg = {
+        .range = {.len = uffd->len},
+        .mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP,
+    };
+    void *addr;
+    int err = uffd->stash ? 0 : spf__sys_reserve(uffd->len, &addr);
+
+    if (err || uffd->stash)
+        return err;
+    arg.range.start = (uintptr_t)addr;
+    spf__sys_madvise(arg.range.start, uffd->len, MADV_NOHUGEPAGE);
+    err = spf__sys_madvise(arg.range.start, uffd->len, MADV_DONTFORK);
+    if (!err)
+        err = spf__sys_ioctl(uffd->fd, UFFDIO_REGISTER, &arg);
+    if (err)
+        spf__sys_unmap(addr, uffd->len);
+    else
+        uffd->stash = arg.range.start;
+    return err;
+}
+
+/* Pages that were marked in one way are so in another from now on. */
+static void remark(struct spf__uffd *uffd, struct spf__pagebits *was, struct spf__pagebits *is,
+                   unsigned slot, uintptr_t addr, size_t len)
+{
+    size_t page = spf__uffd_page(uffd, addr), npages = len >> uffd->page_shift;
+
+    spf__pagebits_mark(is, slot, page, npages);
+    spf__pagebits_clear(was, page, npages);
+}
+
+static int stash_away(struct spf__uffd *uffd, uintptr_t addr, size_t len)
+{
+    int err;
+
+    if (!spf__uffd_narrow(uffd, &uffd->touched, &addr, &len))
+        return 0;
+    err = make_stash(uffd);
+    if (!err)
+        err = transfer(uffd, addr, stash_of(uffd, addr), len, SPF_PROT_READ | SPF_PROT_WRITE);
+    if (!err)
+        remark(uffd, &uffd->touched, &uffd->stashed, 0, addr, len);
+    return err;
+}
+
+static int bring_back(struct spf__uffd *uffd, unsigned slot, uintptr_t addr, size_t len,
+                      uint32_t prot)
+{
+    int err;
+
+    if (!spf__uffd_narrow(uffd, &uffd->stashed, &addr, &len))
+        return 0;
+    err = transfer(uffd, stash_of(uffd, addr), addr, len, prot);
+    if (!err)
+        remark(uffd, &uffd->stashed, &uffd->touched, slot, addr, len);
+    return err;
+}
+
+/* ---- without MOVE: a protection of the kernel's own */
+
+static int kernel_protect(struct spf__uffd *uffd, uintptr_t addr, size_t len, int prot)
+{
+    count(&uffd->mprotects, 1);
+    return spf__sys_mprotect(addr, len, prot);
+}
+
+static int close_door(struct spf__uffd *uffd, uintptr_t addr, size_t len)
+{
+    int err;
+
+    if (!spf__uffd_narrow(uffd, &uffd->touched, &addr, &len))
+        return 0;
+    err = kernel_protect(uffd, addr, len, PROT_NONE);
+    if (!err)
+        spf__pagebits_mark(&uffd->shut, 0, spf__uffd_page(uffd, addr), len >> uffd->page_shift);
+    return err;
+}
+
+static int open_door(struct spf__uffd *uffd, uintptr_t addr, size_t len)
+{
+    int err;
+
+    if (!spf__uffd_narrow(uffd, &uffd->shut, &addr, &len))
+        return 0;
+    err = kernel_protect(uffd, addr, len, PROT_READ | PROT_WRITE);
+    if (!err)
+        spf__pagebits_clear(&uffd->shut, spf__uffd_page(uffd, addr), len >> uffd->page_shift);
+    return err;
+}
+
+/* ---- for uffd.c */
+
+int spf__uffd_shut(struct spf__uffd *uffd, uintptr_t addr, size_t len)
+{
+    return can_move(uffd) ? stash_away(uffd, addr, len) : close_door(uffd, addr, len);
+}
+
+int spf__uffd_reopen(struct spf__uffd *uffd, unsigned slot, uintptr_t addr, size_t len,
+                     uint32_t prot)
+{
+    int err = open_door(uffd, addr, len);
+
+    return err ? err : bring_back(uffd, slot, addr, len, prot);
+}
+
+int spf__uffd_zap_shut(struct spf__uffd *uffd, uintptr_t addr, size_t len)
+{
+    int err = open_door(uffd, addr, len);
+
+    if (err || !spf__uffd_narrow(uffd, &uffd->stashed, &addr, &len))
+        return err;
+    err = spf__uffd_drop(stash_of(uffd, addr), len);
+    if (!err)
+        spf__pagebits_clear(&uffd->stashed, spf__uffd_page(uffd, addr), len >> uffd->page_shift);
+    return err;
+}
+
+bool spf__uffd_any_shut(struct spf__uffd *uffd, uintptr_t addr, size_t len)
+{
+    return spf__uffd_narrow(uffd, &uffd->stashed, &addr, &len);
+}
+
+/* ---- remap */
+
+static int move_stashed(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t len)
+{
+    uintptr_t at = from;
+    int err;
+
+    if (!spf__uffd_narrow(uffd, &uffd->stashed, &at, &len))
+        return 0;
+    to += at - from;
+    err =
+        transfer(uffd, stash_of(uffd, at), stash_of(uffd, to), len, SPF_PROT_READ | SPF_PROT_WRITE);
+    if (err)
+        return err;
+    spf__pagebits_mark(&uffd->stashed, 0, spf__uffd_page(uffd, to), len >> uffd->page_shift);
+    spf__pagebits_clear(&uffd->stashed, spf__uffd_page(uffd, at), len >> uffd->page_shift);
+    return 0;
+}
+
+static int move_touched(struct spf__uffd *uffd, unsigned slot, uintptr_t from, uintptr_t to,
+                        size_t len, uint32_t prot)
+{
+    uintptr_t at = from;
+    int err;
+
+    if (!spf__uffd_narrow(uffd, &uffd->touched, &at, &len))
+        return 0;
+    to += at - from;
+    err = transfer(uffd, at, to, len, prot);
+    if (err)
+        return err;
+    spf__pagebits_mark(&uffd->touched, slot, spf__uffd_page(uffd, to), len >> uffd->page_shift);
+    spf__pagebits_clear(&uffd->touched, spf__uffd_page(uffd, at), len >> uffd->page_shift);
+    return 0;
+}
+
+/*
+ * Without MOVE the contents of a range that is `none` lie behind the kernel's
+ * protection: so must they at the new place, before they get there.
+ */
+static int move_shut(struct spf__uffd *uffd, unsigned slot, uintptr_t from, uintptr_t to,
+                     size_t len)
+{
+    uintptr_t at = from;
+    int err;
+
+    if (!spf__uffd_narrow(uffd, &uffd->shut, &at, &len))
+        return 0;
+    to += at - from;
+    err = kernel_protect(uffd, to, len, PROT_NONE);
+    if (!err)
+        err = open_door(uffd, at, len);
+    if (!err)
+        err = move_touched(uffd, slot, at, to, len, SPF_PROT_READ | SPF_PROT_WRITE);
+    if (err) {
+        kernel_protect(uffd, to, len, PROT_READ | PROT_WRITE);
+        close_door(uffd, at, len);
+        return err;
+    }
+    spf__pagebits_mark(&uffd->shut, 0, spf__uffd_page(uffd, to), len >> uffd->page_shift);
+    return 0;
+}
+
+int spf__uffd_move(void *mmu, unsigned slot, uintptr_t from, uintptr_t to, size_t len,
+                   uint32_t prot)
+{
+    struct spf__uffd *uffd = mmu;
+    int err = move_stashed(uffd, from, to, len);
+
+    if (!err)
+        err = move_shut(uffd, slot, from, to, len);
+    return err ? err : move_touched(uffd, slot, from, to, len, prot);
+}
+
+/* ---- making and freeing */
+
+int spf__uffd_move_init(struct spf__uffd *uffd)
+{
+    size_t npages = uffd->len >> uffd->page_shift;
+    int err = spf__pagebits_init(&uffd->stashed, npages, 1);
+
+    if (!err)
+        err = spf__pagebits_init(&uffd->shut, npages, 1);
+    if (!err)
+        err = spf__pagebits_attach(&uffd->stashed, 0);
+    return err ? err : spf__pagebits_attach(&uffd->shut, 0);
+}
+
+void spf__uffd_move_fini(struct spf__uffd *uffd)
+{
+    if (uffd->stashed.bitmap)
+        spf__pagebits_fini(&uffd->stashed);
+    if (uffd->shut.bitmap)
+        spf__pagebits_fini(&uffd->shut);
+}
