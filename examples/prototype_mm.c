@@ -2,10 +2,8 @@
 /*
  * A prototype memory manager: processes with text, heap and stack, and fork.
  *
- * All of it runs in this one process, on page tables and frames of its own, so a new
- * idea (another page table, another policy) can be tried without a kernel.  A process
- * here is an address space; its memory is read and written by calls, which translate,
- * and fault where that fails.
+ * All in this one process, on page tables and frames of its own: a new idea can be tried
+ * without a kernel.  Memory is read and written by calls, which translate and fault.
  */
 #include <spf.h>
 
