@@ -42,11 +42,15 @@ extern "C" {
 
 /* A run of pages to put in place. */
 struct spf_install {
-    uintptr_t addr;  /* of the first page */
-    size_t npages;   /* at least 1 */
-    const void *src; /* npages of resident memory; it is copied, unless SHARED */
-    uint32_t prot;   /* SPF_PROT_*: without WRITE the pages go in read-only */
-    uint32_t flags;  /* SPF_INSTALL_* */
+    uintptr_t addr; /* of the first page */
+    size_t npages;  /* at least 1 */
+    /*
+     * npages of resident memory; it is copied, unless SHARED.  NULL: zeros, which only
+     * the library's own software page tables are given so.
+     */
+    const void *src;
+    uint32_t prot;  /* SPF_PROT_*: without WRITE the pages go in read-only */
+    uint32_t flags; /* SPF_INSTALL_* */
     /* filled in by the MMU */
     size_t installed; /* pages put in by this call */
     size_t present;   /* pages passed over because something was there already */

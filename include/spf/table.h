@@ -59,6 +59,14 @@ struct spf_table_attr {
     enum spf_hash_slots slots;
     enum spf_hash_segment segment;
     uint32_t group_bits; /* 1 << group_bits groups, 4 to 24 */
+    /*
+     * Huge mappings: zero pages that fill a last-level table and are made present at
+     * once (spf_mm_prefault, or fault-around of that many) take frames that follow one
+     * another, as long as the pool has such, and a single entry in the hash table, until
+     * one of them is changed.  Where that entry is is recorded apart from the PTEs, in
+     * all modes.  Needs two levels.
+     */
+    uint32_t huge; /* 0 or 1 */
 };
 
 /*
@@ -79,6 +87,8 @@ struct spf_table_stats {
     uint64_t hits;
     uint64_t misses;
     uint64_t secondary_hits; /* of the hits: in the secondary group */
+    uint64_t huge_hits;      /* of the hits: of a huge mapping */
+    uint64_t huge_mappings;  /* that there are now */
     uint64_t evictions;      /* entries that made room for others */
     uint64_t group_reads;    /* reads of four entries, by changes of pages that may be in it */
 };

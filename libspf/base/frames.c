@@ -2,6 +2,11 @@
 /*
  * The pool of frames.  See frames.h.
  *
+ * Frames move between pool and caches in chains, linked outside of the lock, so that one
+ * word a chain changes under it.  Each cache has a home, and a frame goes back to the
+ * home of the cache that took it, whoever frees it: so it is used again by the processor
+ * in whose cache it is, although one thread may unmap what many have touched.
+ *
  * Who writes: the lists and counts, the holder of the pool's lock; a frame's
  * `extra`, its owners; a cache, its thread.
  */
@@ -53,7 +58,8 @@ int spf_frames_create(size_t page_size, size_t nframes, struct spf_frames **out)
     frames->shift = (unsigned)__builtin_ctzl(page_size);
     frames->nframes = (uint32_t)nframes;
     frames->batch = batch_for(nframes);
-    frames->free = SPF__FRAME_NONE;
+    for (unsigned home = 0; home < SPF__FRAME_HOMES; home++)
+        frames->chains[home] = SPF__FRAME_NONE;
     err = map_all(frames);
     if (err) {
         free(frames);
@@ -110,64 +116,174 @@ int spf_frames_stats(struct spf_frames *frames, struct spf_frames_stats *stats, 
     return 0;
 }
 
+/* ---- chains */
+
+/* Link frames of one home, at most a batch, outside of the lock. */
+static uint32_t chain_make(struct spf_frames *frames, const uint32_t *frame, uint32_t n)
+{
+    for (uint32_t i = 0; i + 1 < n; i++)
+        frames->frame[frame[i]].next = frame[i + 1];
+    frames->frame[frame[0]].len = n;
+    return frame[0];
+}
+
+/* Under the lock. */
+static void chain_push(struct spf_frames *frames, uint32_t first)
+{
+    uint32_t *chains = &frames->chains[frames->frame[first].home];
+
+    frames->frame[first].chain = *chains;
+    *chains = first;
+}
+
+static uint32_t chain_pop(struct spf_frames *frames, uint32_t home)
+{
+    uint32_t first = frames->chains[home];
+
+    if (first != SPF__FRAME_NONE)
+        frames->chains[home] = frames->frame[first].chain;
+    return first;
+}
+
+/* Under the lock: of this home, else never used, else of any home.  NONE: there are none. */
+static uint32_t chain_take(struct spf_frames *frames, uint32_t home)
+{
+    uint32_t first = chain_pop(frames, home);
+    uint32_t n = frames->nframes - frames->fresh;
+
+    if (first != SPF__FRAME_NONE)
+        return first;
+    if (n) {
+        first = frames->fresh;
+        frames->frame[first].len = n < frames->batch ? n : frames->batch;
+        frames->frame[first].next = SPF__FRAME_NONE; /* they follow one another */
+        frames->fresh += frames->frame[first].len;
+        return first;
+    }
+    for (uint32_t i = 1; i < SPF__FRAME_HOMES && first == SPF__FRAME_NONE; i++)
+        first = chain_pop(frames, (home + i) % SPF__FRAME_HOMES);
+    return first;
+}
+
 /* ---- between pool and cache */
 
-/* Under the lock: one frame, or none. */
-static uint32_t pool_take(struct spf_frames *frames)
+/* Under the lock: the chains that make it n, linked by `chain`. */
+static uint32_t take_chains(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t n)
 {
-    uint32_t frame = frames->free;
+    uint32_t taken = SPF__FRAME_NONE, first;
 
-    if (frame != SPF__FRAME_NONE)
-        frames->free = frames->frame[frame].next;
-    else if (frames->fresh < frames->nframes)
-        frame = frames->fresh++;
-    return frame;
+    if (!cache->home)
+        cache->home = 1 + frames->next_home++ % SPF__FRAME_HOMES;
+    for (uint32_t have = cache->n; have < n; have += frames->frame[first].len) {
+        first = chain_take(frames, cache->home - 1);
+        if (first == SPF__FRAME_NONE)
+            break;
+        frames->used += frames->frame[first].len;
+        frames->frame[first].chain = taken;
+        taken = first;
+    }
+    if (frames->used > frames->most_used)
+        frames->most_used = frames->used;
+    return taken;
+}
+
+static void unlink_chain(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t first)
+{
+    struct spf__frame *head = &frames->frame[first];
+    bool fresh = head->next == SPF__FRAME_NONE;
+    uint32_t len = head->len, frame = first;
+
+    for (uint32_t i = 0; i < len; i++) {
+        struct spf__frame *f = &frames->frame[frame];
+
+        cache->frame[cache->n++] = frame;
+        f->home = cache->home - 1;
+        frame = fresh ? frame + 1 : f->next;
+    }
 }
 
 int spf__frames_fill(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t n)
 {
-    uint32_t want = n + frames->batch, had = cache->n;
-    uint32_t frame;
+    uint32_t taken;
 
     if (cache->n >= n)
         return 0;
-    SPF_CHECK(want <= SPF__FRAME_CACHE);
+    SPF_CHECK(n + frames->batch <= SPF__FRAME_CACHE);
     spf__lock_acquire(&frames->lock);
-    while (cache->n < want && (frame = pool_take(frames)) != SPF__FRAME_NONE)
-        cache->frame[cache->n++] = frame;
-    frames->used += cache->n - had;
-    if (frames->used > frames->most_used)
-        frames->most_used = frames->used;
+    taken = take_chains(frames, cache, n);
     spf__lock_release(&frames->lock);
+    while (taken != SPF__FRAME_NONE) {
+        uint32_t first = taken;
+
+        taken = frames->frame[first].chain;
+        unlink_chain(frames, cache, first);
+    }
     return cache->n >= n ? 0 : -ENOMEM;
 }
 
-/* Keep n. */
-static void spill(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t n)
+uint32_t spf__frames_take_run(struct spf_frames *frames, uint32_t n)
 {
-    spf__lock_acquire(&frames->lock);
-    frames->used -= cache->n - n;
-    while (cache->n > n) {
-        uint32_t frame = cache->frame[--cache->n];
+    uint32_t first;
 
-        frames->frame[frame].next = frames->free;
-        frames->free = frame;
+    spf__lock_acquire(&frames->lock);
+    first = (frames->fresh + n - 1) & ~(n - 1);
+    if (first > frames->nframes || frames->nframes - first < n) {
+        first = SPF__FRAME_NONE;
+    } else {
+        for (; frames->fresh < first; frames->fresh++)
+            chain_push(frames, chain_make(frames, &(uint32_t){frames->fresh}, 1));
+        frames->fresh += n;
+        frames->used += n;
+        if (frames->used > frames->most_used)
+            frames->most_used = frames->used;
     }
     spf__lock_release(&frames->lock);
+    return first;
+}
+
+/* Up to a batch of frames of one home. */
+static void spill(struct spf_frames *frames, const uint32_t *frame, uint32_t n)
+{
+    uint32_t first = chain_make(frames, frame, n);
+
+    spf__lock_acquire(&frames->lock);
+    frames->used -= n;
+    chain_push(frames, first);
+    spf__lock_release(&frames->lock);
+}
+
+/* Frames of one home at a time, those at the end of the list: how many are left. */
+static uint32_t spill_last(struct spf_frames *frames, uint32_t *frame, uint32_t n)
+{
+    uint32_t home = frames->frame[frame[n - 1]].home, from = n - 1;
+
+    while (from && n - from < frames->batch && frames->frame[frame[from - 1]].home == home)
+        from--;
+    spill(frames, frame + from, n - from);
+    return from;
 }
 
 void spf__frames_drain(struct spf_frames *frames, struct spf__frame_cache *cache)
 {
-    if (cache->n)
-        spill(frames, cache, 0);
+    while (cache->naway)
+        cache->naway = spill_last(frames, cache->away, cache->naway);
+    while (cache->n)
+        cache->n = spill_last(frames, cache->frame, cache->n);
 }
 
 void spf__frames_give(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t frame)
 {
     SPF_CHECK(frame < frames->nframes);
+    if (frames->frame[frame].home + 1 != cache->home && cache->home) {
+        cache->away[cache->naway++] = frame;
+        if (cache->naway >= frames->batch)
+            while (cache->naway)
+                cache->naway = spill_last(frames, cache->away, cache->naway);
+        return;
+    }
     cache->frame[cache->n++] = frame;
-    if (cache->n >= 2 * frames->batch)
-        spill(frames, cache, frames->batch);
+    while (cache->n >= 2 * frames->batch)
+        cache->n = spill_last(frames, cache->frame, cache->n);
 }
 
 /* ---- owners */

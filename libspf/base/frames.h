@@ -23,12 +23,17 @@
 struct spf__frame {
     _Alignas(64) _Atomic uint32_t extra; /* owners beyond the first */
     _Atomic uint32_t dirty;              /* a pager's: was written to */
-    uint32_t next;                       /* in the pool's list */
+    uint32_t next;                       /* in a chain */
+    uint32_t len;                        /* of a chain's first frame: its length */
+    uint32_t chain;                      /* likewise: the next chain */
+    uint32_t home;                       /* of the cache that took it last */
     /* A page of table fragments, guarded by its class's lock: see frag.c. */
     uint32_t prev_page, next_page;
     uint32_t free; /* index of the first free fragment, plus 1 */
     uint32_t used; /* fragments that are not free */
 };
+
+#define SPF__FRAME_HOMES 64u
 
 struct spf_frames {
     size_t page;
@@ -40,15 +45,22 @@ struct spf_frames {
     _Alignas(64) struct spf__lock lock; /* guards what follows */
     uint32_t users;
     uint32_t fresh; /* frames from here on were never used */
-    uint32_t free;  /* list of those that were given back */
     uint32_t used, most_used;
+    uint32_t next_home;
+    uint32_t chains[SPF__FRAME_HOMES]; /* of frames that were given back, by home */
 };
 
 #define SPF__FRAME_BATCH 32u
 #define SPF__FRAME_CACHE (512u + 2 * SPF__FRAME_BATCH) /* a longest run, and some */
 
-/* One thread's. */
+/*
+ * One thread's.  All zeros is a cache without a home yet.  Frames of other homes that
+ * this thread frees wait apart, to be given back to where they come from.
+ */
 struct spf__frame_cache {
+    uint32_t home; /* plus 1 */
+    uint32_t naway;
+    uint32_t away[SPF__FRAME_BATCH];
     uint32_t n;
     uint32_t frame[SPF__FRAME_CACHE];
 };
@@ -58,6 +70,8 @@ void spf__frames_leave(struct spf_frames *frames);
 
 /* At least n in the cache.  0, or -ENOMEM: there are fewer, all that were to be had. */
 int spf__frames_fill(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t n);
+/* n frames, a power of two, that follow one another, never used; the first, or NONE. */
+uint32_t spf__frames_take_run(struct spf_frames *frames, uint32_t n);
 /* All of the cache back into the pool. */
 void spf__frames_drain(struct spf_frames *frames, struct spf__frame_cache *cache);
 /* A sole owner's frame goes into the cache, and from there, if it is full, to the pool. */
@@ -86,7 +100,7 @@ static inline void *spf__frame_addr(const struct spf_frames *frames, uint32_t fr
 
 static inline bool spf__frames_hold(const struct spf_frames *frames, const void *addr)
 {
-    return (size_t)((const char *)addr - frames->area) < (size_t)frames->nframes << frames->shift;
+    return (uintptr_t)addr - (uintptr_t)frames->area < (size_t)frames->nframes << frames->shift;
 }
 
 /* The frame that holds this address, which is in the area. */

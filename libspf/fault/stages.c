@@ -175,6 +175,17 @@ static long call_pager(struct spf__fault *fault)
     return got;
 }
 
+/* Zero pages that the MMU makes itself: nobody need be asked. */
+static long zero_run(struct spf__fault *fault)
+{
+    struct spf__answer *a = &fault->answer;
+
+    a->pager = &spf__pager_zero;
+    a->pages = NULL;
+    spf__count(fault->slot, SPF__C_FETCHES);
+    return (long)fault->run_pages;
+}
+
 /* Ask for the run as it stands: the number of pages, or a negative errno. */
 static long ask_pager(struct spf__fault *fault)
 {
@@ -182,6 +193,8 @@ static long ask_pager(struct spf__fault *fault)
     size_t room;
     long got;
 
+    if (!fault->vma.pager && fault->mm->frames)
+        return zero_run(fault);
     a->pager = pager_of(fault);
     a->fetch.buf = spf__slot_buf(fault->slot, fault->level, &room);
     a->pages = a->fetch.buf;
@@ -289,7 +302,8 @@ static int prepare_run(struct spf__fault *fault, struct spf_install *run)
 
     if (err != -ENOMEM || run->npages == 1)
         return err;
-    run->src = (const char *)run->src + (fault->addr - run->addr);
+    if (run->src)
+        run->src = (const char *)run->src + (fault->addr - run->addr);
     run->addr = fault->addr;
     run->npages = 1;
     fault->run_start = fault->addr;

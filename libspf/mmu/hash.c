@@ -2,7 +2,8 @@
 /*
  * The hash table of translations.  See hash.h.
  *
- * An entry is two words: `tag`, the page number plus 1, or 0, or LOCKED; and the PTE.
+ * An entry is two words: `tag`, the page number plus 1 (of a huge mapping its number,
+ * marked), or 0, or LOCKED; and the PTE.
  * Who writes: whoever has made the tag LOCKED by compare-and-swap writes the PTE, then
  * the tag.  A reader takes tag, PTE and tag again; equal tags mean that the PTE was
  * that page's at some time since the access was shown, which is all that is asked:
@@ -18,6 +19,7 @@
 
 #define GROUP 8u
 #define LOCKED UINT64_MAX
+#define HUGE_TAG ((uint64_t)1 << 63)
 
 #define SEGMENT_256M 28
 #define SEGMENT_1T 40
@@ -37,6 +39,8 @@ struct spf__hash {
     struct entry *entries;
     uint64_t mask; /* of groups */
     unsigned page_shift;
+    unsigned span_shift; /* of a last-level table */
+    bool huge;           /* a page may be found by its huge mapping as well */
     enum spf_hash_slots slots;
     enum spf_hash_segment segment;
 };
@@ -61,6 +65,8 @@ int spf__hash_new(const struct spf_table_attr *attr, unsigned page_shift, struct
         return -ENOMEM;
     *hash = (struct spf__hash){.mask = ((uint64_t)1 << attr->group_bits) - 1,
                                .page_shift = page_shift,
+                               .span_shift = page_shift + attr->bits[attr->levels - 1],
+                               .huge = attr->huge,
                                .slots = attr->slots,
                                .segment = attr->segment};
     err = spf__sys_map(bytes(hash), true, (void **)&hash->entries);
@@ -86,10 +92,11 @@ static uint64_t vsid_of(uintptr_t addr, unsigned segment_shift)
     return ((uint64_t)(addr >> segment_shift) + 1) * 0x9e3779b1u & HASH_MASK;
 }
 
-static uint64_t hash_of(const struct spf__hash *hash, uintptr_t addr)
+/* unit: log2 of the bytes that the entry is for. */
+static uint64_t hash_of(const struct spf__hash *hash, uintptr_t addr, unsigned unit)
 {
     unsigned shift = hash->segment == SPF_SEGMENT_1T ? SEGMENT_1T : SEGMENT_256M;
-    uint64_t index = (addr & (((uintptr_t)1 << shift) - 1)) >> hash->page_shift;
+    uint64_t index = (addr & (((uintptr_t)1 << shift) - 1)) >> unit;
     uint64_t vsid = vsid_of(addr, shift);
 
     if (hash->segment == SPF_SEGMENT_1T)
@@ -97,16 +104,29 @@ static uint64_t hash_of(const struct spf__hash *hash, uintptr_t addr)
     return (vsid ^ index) & HASH_MASK;
 }
 
+static struct entry *group_at(const struct spf__hash *hash, uint64_t value, bool secondary)
+{
+    return &hash->entries[((secondary ? ~value : value) & hash->mask) * GROUP];
+}
+
 static struct entry *group_of(const struct spf__hash *hash, uintptr_t addr, bool secondary)
 {
-    uint64_t value = hash_of(hash, addr);
+    return group_at(hash, hash_of(hash, addr, hash->page_shift), secondary);
+}
 
-    return &hash->entries[((secondary ? ~value : value) & hash->mask) * GROUP];
+static struct entry *huge_group_of(const struct spf__hash *hash, uintptr_t addr, bool secondary)
+{
+    return group_at(hash, hash_of(hash, addr, hash->span_shift), secondary);
 }
 
 static uint64_t tag_of(const struct spf__hash *hash, uintptr_t addr)
 {
     return (uint64_t)(addr >> hash->page_shift) + 1;
+}
+
+static uint64_t huge_tag_of(const struct spf__hash *hash, uintptr_t addr)
+{
+    return HUGE_TAG | ((uint64_t)(addr >> hash->span_shift) + 1);
 }
 
 /* ---- looking up */
@@ -127,6 +147,27 @@ static uint64_t find_in(struct entry *group, uint64_t tag)
     return 0;
 }
 
+/* By the entry of its huge mapping, which has the first page's PTE. */
+static uint64_t find_huge(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr)
+{
+    uint64_t tag = huge_tag_of(hash, addr);
+    uint64_t index = (addr & (((uintptr_t)1 << hash->span_shift) - 1)) >> hash->page_shift;
+    uint64_t pte = find_in(huge_group_of(hash, addr, false), tag);
+    bool secondary = !pte;
+
+    if (secondary)
+        pte = find_in(huge_group_of(hash, addr, true), tag);
+    if (!pte) {
+        spf__table_count(slot, SPF__T_MISSES);
+        return 0;
+    }
+    spf__table_count(slot, SPF__T_HITS);
+    spf__table_count(slot, SPF__T_HUGE_HITS);
+    if (secondary)
+        spf__table_count(slot, SPF__T_SECONDARY_HITS);
+    return pte + (index << SPF__PTE_FRAME_SHIFT);
+}
+
 uint64_t spf__hash_find(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr)
 {
     uint64_t tag = tag_of(hash, addr);
@@ -135,6 +176,8 @@ uint64_t spf__hash_find(struct spf__hash *hash, struct spf__table_slot *slot, ui
 
     if (secondary)
         pte = find_in(group_of(hash, addr, true), tag);
+    if (!pte && hash->huge)
+        return find_huge(hash, slot, addr);
     if (!pte) {
         spf__table_count(slot, SPF__T_MISSES);
         return 0;
@@ -255,15 +298,24 @@ static struct entry *evict(struct entry *group, struct spf__table_slot *slot)
 }
 
 /* A place for the page's entry, locked.  NULL: another time. */
-static struct entry *make_room(const struct spf__hash *hash, struct spf__table_slot *slot,
-                               uintptr_t addr)
+static struct entry *make_room(struct spf__table_slot *slot, struct entry *primary,
+                               struct entry *secondary)
 {
-    struct entry *primary = group_of(hash, addr, false);
     struct entry *place = take_free(primary);
 
     if (!place)
-        place = take_free(group_of(hash, addr, true));
+        place = take_free(secondary);
     return place ? place : evict(primary, slot);
+}
+
+/* Which group, which place: what a track, or a record, says. */
+static uint64_t where_is(const struct entry *place, const struct entry *primary,
+                         const struct entry *secondary)
+{
+    bool second = place < primary || place >= primary + GROUP;
+
+    return TRACK_VALID | (second ? TRACK_SECONDARY : 0) |
+           (uint64_t)(place - (second ? secondary : primary));
 }
 
 /* With BUSY held: nobody else puts this page in, or changes its PTE. */
@@ -274,21 +326,16 @@ static bool insert_busy(struct spf__hash *hash, struct spf__table_slot *slot, ui
     struct entry *secondary = group_of(hash, addr, true);
     uint64_t tag = tag_of(hash, addr);
     struct entry *place;
-    bool second;
 
     /* Another thread may have put it in since this one looked. */
     if ((pte & SPF__PTE_HASHED) && (place_in(primary, tag) || place_in(secondary, tag)))
         return true;
-    place = make_room(hash, slot, addr);
+    place = make_room(slot, primary, secondary);
     if (!place)
         return false;
     fill(place, tag, pte & ~SPF__PTE_HASHED);
-    second = place < primary || place >= primary + GROUP;
     if (hash->slots == SPF_HASH_TRACKED)
-        atomic_store_explicit(track,
-                              TRACK_VALID | (second ? TRACK_SECONDARY : 0) |
-                                  (uint64_t)(place - (second ? secondary : primary)),
-                              memory_order_relaxed);
+        atomic_store_explicit(track, where_is(place, primary, secondary), memory_order_relaxed);
     return true;
 }
 
@@ -306,4 +353,85 @@ void spf__hash_insert(struct spf__hash *hash, struct spf__table_slot *slot, uint
     done = insert_busy(hash, slot, addr, track, pte);
     /* [O39.b] release: the entry and its track before the flag that tells of them. */
     atomic_store_explicit(entry, done ? pte | SPF__PTE_HASHED : pte, memory_order_release);
+}
+
+/* ---- huge mappings */
+
+/* A record: TRACK_* of its entry, and these. */
+#define RECORD_FOLDED 0x100u
+#define RECORD_BUSY 0x200u
+
+void spf__hash_fold(struct spf__table_slot *slot, _Atomic uint64_t *record)
+{
+    spf__table_count(slot, SPF__T_FOLDED);
+    /* [O44.b] release: all its PTEs are there. */
+    atomic_store_explicit(record, RECORD_FOLDED, memory_order_release);
+}
+
+/* With BUSY held.  What the record says from now on. */
+static uint64_t insert_record(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
+                              uint64_t seen, uint64_t pte)
+{
+    struct entry *primary = huge_group_of(hash, addr, false);
+    struct entry *secondary = huge_group_of(hash, addr, true);
+    uint64_t tag = huge_tag_of(hash, addr);
+    struct entry *place;
+
+    if ((seen & TRACK_VALID) && (place_in(primary, tag) || place_in(secondary, tag)))
+        return seen;
+    place = make_room(slot, primary, secondary);
+    if (!place)
+        return RECORD_FOLDED;
+    fill(place, tag, pte & ~(SPF__PTE_HASHED | SPF__PTE_BUSY));
+    return RECORD_FOLDED | where_is(place, primary, secondary);
+}
+
+void spf__hash_insert_huge(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
+                           _Atomic uint64_t *record, const _Atomic uint64_t *first)
+{
+    uint64_t seen = atomic_load_explicit(record, memory_order_relaxed);
+    uint64_t pte;
+
+    if (!(seen & RECORD_FOLDED) || (seen & RECORD_BUSY))
+        return;
+    /* [O44.a] acquire: the PTEs as folded, and the record as its last holder left it. */
+    if (!atomic_compare_exchange_strong_explicit(record, &seen, seen | RECORD_BUSY,
+                                                 memory_order_acquire, memory_order_relaxed))
+        return;
+    pte = atomic_load_explicit(first, memory_order_relaxed);
+    /* [O44.b] release: the entry before what tells of it. */
+    atomic_store_explicit(record, insert_record(hash, slot, addr, seen, pte), memory_order_release);
+}
+
+static void remove_huge(struct spf__hash *hash, uintptr_t addr, uint64_t record)
+{
+    struct entry *group = huge_group_of(hash, addr, record & TRACK_SECONDARY);
+    struct entry *place = &group[record & TRACK_INDEX];
+
+    if ((record & TRACK_VALID) && lock(place, huge_tag_of(hash, addr)))
+        fill(place, 0, 0);
+}
+
+bool spf__hash_unfold(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
+                      _Atomic uint64_t *record, bool wait)
+{
+    uint64_t seen = atomic_load_explicit(record, memory_order_relaxed);
+
+    while (seen & RECORD_FOLDED) {
+        if ((seen & RECORD_BUSY) && !wait)
+            return false;
+        if (seen & RECORD_BUSY) {
+            spf__cpu_relax();
+            seen = atomic_load_explicit(record, memory_order_relaxed);
+            continue;
+        }
+        /* [O44.a] acquire: as in spf__hash_insert_huge. */
+        if (!atomic_compare_exchange_weak_explicit(record, &seen, 0, memory_order_acquire,
+                                                   memory_order_relaxed))
+            continue;
+        spf__table_count(slot, SPF__T_UNFOLDED);
+        remove_huge(hash, addr, seen);
+        return true;
+    }
+    return true;
 }

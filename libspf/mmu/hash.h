@@ -18,7 +18,7 @@ struct spf__hash;
 int spf__hash_new(const struct spf_table_attr *attr, unsigned page_shift, struct spf__hash **out);
 void spf__hash_free(struct spf__hash *hash);
 
-/* In an access: the PTE of the page as the cache has it; 0: it has not. */
+/* In an access: the page's PTE as the cache has it, by itself or by its huge mapping; 0: not. */
 uint64_t spf__hash_find(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr);
 
 /* In an access: cache the page's PTE, seen as `pte`, unless it has changed. */
@@ -31,6 +31,26 @@ void spf__hash_insert(struct spf__hash *hash, struct spf__table_slot *slot, uint
  */
 void spf__hash_update(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
                       _Atomic uint64_t *track, uint64_t pte);
+
+/* ---- huge mappings: one entry for all pages of a last-level table */
+
+/*
+ * A record is one word beside the entry of the last-level table in the table above.
+ * Folded: all its PTEs are present, alike, and have frames that follow one another, and
+ * none is changed before the record is unfolded.
+ */
+void spf__hash_fold(struct spf__table_slot *slot, _Atomic uint64_t *record);
+/* Not more than a hint. */
+static inline bool spf__hash_folded(const _Atomic uint64_t *record)
+{
+    return atomic_load_explicit(record, memory_order_relaxed) != 0;
+}
+/* False: another thread is putting the entry in, and `wait` was not asked for. */
+bool spf__hash_unfold(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
+                      _Atomic uint64_t *record, bool wait);
+/* In an access: cache it, if the record is folded.  first: the PTE of the first page. */
+void spf__hash_insert_huge(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
+                           _Atomic uint64_t *record, const _Atomic uint64_t *first);
 
 /* Is there a second half of last-level tables? */
 static inline bool spf__hash_tracks(const struct spf_table_attr *attr)

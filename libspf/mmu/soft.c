@@ -28,10 +28,21 @@ static int soft_prepare(void *mmu, unsigned index, size_t npages)
     struct spf__table_slot *slot = spf__table_slot(&soft->table, index);
     int err = spf__table_prepare(&soft->table, slot, npages);
 
+    if (!err && soft->attr.huge && npages >= soft->leaf_entries && !slot->run)
+        slot->run = spf__frames_take_run(soft->table.frames, (uint32_t)soft->leaf_entries) + 1;
     return err ? err : spf__frames_fill(soft->table.frames, &slot->frames, (uint32_t)npages);
 }
 
-/* The page as it shall be mapped.  FRAME_NONE in *frame: it takes a copy, there is none. */
+static void fill(const struct spf_frames *frames, uint32_t frame, const void *src)
+{
+    if (src)
+        memcpy(spf__frame_addr(frames, frame), src, frames->page);
+    else
+        memset(spf__frame_addr(frames, frame), 0, frames->page);
+}
+
+/* The page as it shall be mapped.  A copy takes *frame, or, if that is NONE, one that is
+ * free; NONE still: there is none. */
 static uint64_t make_pte(struct spf__soft *soft, struct spf__table_slot *slot, const void *src,
                          const struct spf_install *run, uint32_t *frame)
 {
@@ -40,9 +51,10 @@ static uint64_t make_pte(struct spf__soft *soft, struct spf__table_slot *slot, c
     bool shared = run->flags & SPF_INSTALL_SHARED;
 
     if (!spf__frames_hold(frames, src) || (writes && !shared)) {
-        *frame = spf__frames_take(&slot->frames);
+        if (*frame == SPF__FRAME_NONE)
+            *frame = spf__frames_take(&slot->frames);
         if (*frame != SPF__FRAME_NONE)
-            memcpy(spf__frame_addr(frames, *frame), src, frames->page);
+            fill(frames, *frame, src);
         return spf__pte(*frame, run->prot);
     }
     *frame = spf__frame_at(frames, src);
@@ -54,18 +66,13 @@ static uint64_t make_pte(struct spf__soft *soft, struct spf__table_slot *slot, c
 }
 
 static int install_page(struct spf__soft *soft, struct spf__table_slot *slot, uintptr_t addr,
-                        const void *src, struct spf_install *run)
+                        const void *src, struct spf_install *run, uint32_t frame)
 {
     _Atomic uint64_t *entry = spf__soft_pte(soft, slot, addr);
     uint64_t none = 0, pte;
-    uint32_t frame;
 
     if (!entry)
         return -EAGAIN; /* a run over more tables than were prepared for */
-    if (atomic_load_explicit(entry, memory_order_relaxed)) {
-        run->present++;
-        return 0;
-    }
     pte = make_pte(soft, slot, src, run, &frame);
     if (frame == SPF__FRAME_NONE)
         return -EAGAIN;
@@ -80,18 +87,69 @@ static int install_page(struct spf__soft *soft, struct spf__table_slot *slot, ui
     return 0;
 }
 
+/* Something is there, as far as a look tells: then no frame need be filled. */
+static bool present(struct spf__soft *soft, struct spf__table_slot *slot, uintptr_t addr)
+{
+    _Atomic uint64_t *leaf = spf__table_find(&soft->table, slot, addr);
+
+    return leaf && atomic_load_explicit(&leaf[spf__soft_index(soft, addr)], memory_order_relaxed);
+}
+
+/* Zero pages that fill a last-level table, which is empty so far: is there a run for them? */
+static bool takes_run(struct spf__soft *soft, struct spf__table_slot *slot, uintptr_t addr,
+                      const struct spf_install *run, size_t done)
+{
+    return slot->run && !run->src && run->npages - done >= soft->leaf_entries &&
+           spf__soft_index(soft, addr) == 0 && !spf__table_find(&soft->table, slot, addr);
+}
+
+/* All of them by this thread: a huge mapping.  Others lost their frame to another's page. */
+static int install_huge(struct spf__soft *soft, struct spf__table_slot *slot, uintptr_t addr,
+                        struct spf_install *run)
+{
+    uint32_t frame = slot->run - 1;
+    size_t before = run->installed;
+    int err = 0;
+
+    slot->run = 0;
+    for (size_t i = 0; i < soft->leaf_entries; i++)
+        if (err)
+            spf__frames_give(soft->table.frames, &slot->frames, frame + (uint32_t)i);
+        else
+            err = install_page(soft, slot, spf__soft_page(soft, addr, i), NULL, run,
+                               frame + (uint32_t)i);
+    if (run->installed - before == soft->leaf_entries)
+        spf__hash_fold(slot, spf__soft_record(soft, addr));
+    return err;
+}
+
+static int install_some(struct spf__soft *soft, struct spf__table_slot *slot,
+                        struct spf_install *run)
+{
+    size_t done = run->installed + run->present;
+    uintptr_t at = spf__soft_page(soft, run->addr, done);
+    const char *src = run->src;
+
+    if (takes_run(soft, slot, at, run, done))
+        return install_huge(soft, slot, at, run);
+    if (present(soft, slot, at)) {
+        run->present++;
+        return 0;
+    }
+    return install_page(soft, slot, at, src ? src + (done << soft->table.frames->shift) : NULL, run,
+                        SPF__FRAME_NONE);
+}
+
 static int soft_install(void *mmu, unsigned index, struct spf_install *run)
 {
     struct spf__soft *soft = mmu;
     struct spf__table_slot *slot = spf__table_slot(&soft->table, index);
-    size_t page = soft->table.frames->page;
     int err = 0;
 
     run->installed = run->present = 0;
     run->calls = 1;
-    for (size_t i = 0; i < run->npages && !err; i++)
-        err = install_page(soft, slot, spf__soft_page(soft, run->addr, i),
-                           (const char *)run->src + i * page, run);
+    while (!err && run->installed + run->present < run->npages)
+        err = install_some(soft, slot, run);
     return err;
 }
 
@@ -136,7 +194,8 @@ static int unprotect_page(struct spf__soft *soft, struct spf__table_slot *slot, 
 
     if (!(seen & SPF__PTE_PRESENT) || (seen & SPF__PTE_WRITE))
         return 0;
-    if ((seen & SPF__PTE_BUSY) || slot->nowed == SPF__OWED_MAX)
+    if ((seen & SPF__PTE_BUSY) || slot->nowed == SPF__OWED_MAX ||
+        !spf__soft_unfold(soft, slot, addr, false))
         return -EAGAIN;
     wanted = writable(soft, slot, seen, &copy);
     if (!wanted)
@@ -198,6 +257,19 @@ static enum spf_translation answer(const struct spf__soft *soft, uint64_t pte, u
     return SPF_TRANSLATED;
 }
 
+/* In the hash table, by the huge mapping that the page is part of, or by itself. */
+static void remember(struct spf__soft *soft, struct spf__table_slot *slot, uintptr_t addr,
+                     _Atomic uint64_t *leaf, uint64_t pte)
+{
+    _Atomic uint64_t *record = spf__soft_record(soft, addr);
+    _Atomic uint64_t *entry = &leaf[spf__soft_index(soft, addr)];
+
+    if (record && spf__hash_folded(record))
+        spf__hash_insert_huge(soft->hash, slot, addr, record, leaf);
+    else
+        spf__hash_insert(soft->hash, slot, addr, entry, spf__soft_track(soft, entry), pte);
+}
+
 static enum spf_translation soft_translate(void *mmu, unsigned index, uintptr_t addr,
                                            enum spf_access access, void **out)
 {
@@ -219,7 +291,7 @@ static enum spf_translation soft_translate(void *mmu, unsigned index, uintptr_t 
     if (!(pte & SPF__PTE_PRESENT))
         return SPF_TRANSLATION_ABSENT;
     if (soft->hash)
-        spf__hash_insert(soft->hash, slot, addr, entry, spf__soft_track(soft, entry), pte);
+        remember(soft, slot, addr, leaf, pte);
     return answer(soft, pte, addr, access, out);
 }
 

@@ -47,6 +47,7 @@ static void change_leaf(struct spf__table_visit *visit, _Atomic uint64_t *leaf, 
     struct change *change = visit->arg;
     struct spf__soft *soft = change->soft;
 
+    spf__soft_unfold(soft, change->slot, start, true);
     for (uintptr_t at = start; at < end; at += soft->table.frames->page) {
         _Atomic uint64_t *entry = &leaf[spf__soft_index(soft, at)];
         uint64_t was = change_pte(entry, change);
@@ -204,6 +205,7 @@ static void move_leaf(struct spf__table_visit *visit, _Atomic uint64_t *leaf, ui
         make_tables(moving, start, end);
         return;
     }
+    spf__soft_unfold(soft, moving->change.slot, start, true);
     for (uintptr_t at = start; at < end; at += soft->table.frames->page) {
         _Atomic uint64_t *entry = &leaf[spf__soft_index(soft, at)];
         uint64_t pte = change_pte(entry, &moving->change);

@@ -70,6 +70,23 @@ static inline void spf__soft_settle(struct spf__soft *soft, struct spf__table_sl
     atomic_store_explicit(entry, pte, memory_order_release);
 }
 
+/* The record of a huge mapping beside the entry of the page's last-level table, or NULL. */
+static inline _Atomic uint64_t *spf__soft_record(struct spf__soft *soft, uintptr_t addr)
+{
+    _Atomic uint64_t *above = soft->attr.huge ? spf__table_above(&soft->table, addr) : NULL;
+
+    return above ? above + ((size_t)1 << soft->table.bits[soft->table.levels - 2]) : NULL;
+}
+
+/* Before a PTE is changed.  False: not now. */
+static inline bool spf__soft_unfold(struct spf__soft *soft, struct spf__table_slot *slot,
+                                    uintptr_t addr, bool wait)
+{
+    _Atomic uint64_t *record = spf__soft_record(soft, addr);
+
+    return !record || spf__hash_unfold(soft->hash, slot, addr, record, wait);
+}
+
 /* ---- soft_change.c: as in struct spf_mmu_ops */
 
 int spf__soft_protect(void *mmu, unsigned slot, uintptr_t addr, size_t len, uint32_t prot);

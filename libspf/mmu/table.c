@@ -25,6 +25,14 @@ static unsigned span_shift(const struct spf__table *table)
     return table->shift[leaf_level(table)] + table->bits[leaf_level(table)];
 }
 
+/* Of a table at this level: the last may have tracks, the one above records of huge mappings. */
+static unsigned halves_at(const struct spf_table_attr *attr, unsigned level, unsigned leaf_halves)
+{
+    if (level + 1 == attr->levels)
+        return leaf_halves;
+    return attr->huge && level + 2 == attr->levels ? 2 : 1;
+}
+
 static bool attr_ok(const struct spf_table_attr *attr, const struct spf_frames *frames,
                     unsigned leaf_halves)
 {
@@ -32,8 +40,10 @@ static bool attr_ok(const struct spf_table_attr *attr, const struct spf_frames *
 
     if (attr->levels < 1 || attr->levels > SPF_TABLE_LEVELS_MAX)
         return false;
+    if (attr->huge > (attr->kind == SPF_TABLE_HASH && attr->levels > 1))
+        return false;
     for (unsigned i = 0; i < attr->levels; i++) {
-        size_t halves = i + 1 == attr->levels ? leaf_halves : 1;
+        size_t halves = halves_at(attr, i, leaf_halves);
 
         if (attr->bits[i] < 1 || attr->bits[i] > 16 ||
             (sizeof(uint64_t) * halves << attr->bits[i]) > frames->page)
@@ -84,7 +94,7 @@ static void lay_out(struct spf__table *table, const struct spf_table_attr *attr,
 
     table->levels = attr->levels;
     for (unsigned level = attr->levels; level-- > 0; shift += attr->bits[level]) {
-        size_t halves = level + 1 == attr->levels ? leaf_halves : 1;
+        size_t halves = halves_at(attr, level, leaf_halves);
 
         table->shift[level] = shift;
         table->bits[level] = attr->bits[level];
@@ -129,6 +139,8 @@ void spf__table_repay(struct spf__table *table, struct spf__table_slot *slot)
 static void slot_drain(struct spf__table *table, struct spf__table_slot *slot)
 {
     spf__table_repay(table, slot);
+    for (uint32_t i = 0; slot->run && i < (uint32_t)1 << table->bits[leaf_level(table)]; i++)
+        spf__frames_give(table->frames, &slot->frames, slot->run - 1 + i);
     for (unsigned c = 0; c < table->nclasses; c++)
         spf__frag_drain(&table->class[c], table -> frames, &slot -> frames, &slot -> frags[c]);
     spf__frames_drain(table->frames, &slot->frames);
@@ -236,6 +248,18 @@ _Atomic uint64_t *spf__table_find(struct spf__table *table, struct spf__table_sl
     if (found)
         *known = (struct spf__walk){span, gen, found};
     return found;
+}
+
+_Atomic uint64_t *spf__table_above(struct spf__table *table, uintptr_t addr)
+{
+    _Atomic uint64_t *at = table->root;
+    unsigned level = 0;
+
+    for (; at && level + 1 < leaf_level(table); level++)
+        /* [O36.a] as in walk. */
+        at = below(
+            atomic_load_explicit(&at[spf__table_index(table, level, addr)], memory_order_acquire));
+    return at ? &at[spf__table_index(table, level, addr)] : NULL;
 }
 
 void spf__table_forget(struct spf__table *table)
@@ -441,6 +465,8 @@ void spf__table_stats(struct spf__table *table, struct spf_table_stats *stats)
         .secondary_hits = sum(table, SPF__T_SECONDARY_HITS),
         .evictions = sum(table, SPF__T_EVICTIONS),
         .group_reads = sum(table, SPF__T_GROUP_READS),
+        .huge_hits = sum(table, SPF__T_HUGE_HITS),
+        .huge_mappings = sum(table, SPF__T_FOLDED) - sum(table, SPF__T_UNFOLDED),
     };
     stats->table_bytes = stats->table_pages << table->frames->shift;
 }

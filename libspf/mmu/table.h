@@ -45,6 +45,9 @@ enum spf__table_counter {
     SPF__T_SECONDARY_HITS,
     SPF__T_EVICTIONS,
     SPF__T_GROUP_READS,
+    SPF__T_HUGE_HITS,
+    SPF__T_FOLDED,
+    SPF__T_UNFOLDED,
     SPF__T_COUNT,
 };
 
@@ -55,6 +58,7 @@ struct spf__table_slot {
     struct spf__frame_cache frames;
     struct spf__frag_cache frags[SPF_TABLE_LEVELS_MAX]; /* by class */
     /* Frames that were taken out of PTEs: accesses that are under way may be in them. */
+    uint32_t run; /* first of frames that follow one another, plus 1; 0: none */
     uint32_t nowed;
     uint32_t owed[SPF__OWED_MAX];
     uint64_t random;
@@ -107,6 +111,8 @@ int spf__table_prepare(struct spf__table *table, struct spf__table_slot *slot, s
 /* The last-level table of addr; NULL: none.  In an access: `find` remembers. */
 _Atomic uint64_t *spf__table_find(struct spf__table *table, struct spf__table_slot *slot,
                                   uintptr_t addr);
+/* The entry of addr's last-level table in the one above; NULL: none. */
+_Atomic uint64_t *spf__table_above(struct spf__table *table, uintptr_t addr);
 /* The same, made if need be; NULL: not prepared for that many. */
 _Atomic uint64_t *spf__table_make(struct spf__table *table, struct spf__table_slot *slot,
                                   uintptr_t addr);
