@@ -17,6 +17,7 @@ static const struct {
     const char *help;
 } benches[] = {
     {"fault", bench_fault, "faults by the engine, by a bare loop, and by the kernel alone"},
+    {"table", bench_table, "mapping, touching and unmapping over page tables of each kind"},
 };
 
 #define NBENCHES (sizeof(benches) / sizeof(benches[0]))

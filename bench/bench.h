@@ -8,5 +8,6 @@
 #define SPF_BENCH_BENCH_H
 
 int bench_fault(int argc, char **argv);
+int bench_table(int argc, char **argv);
 
 #endif

@@ -6,25 +6,22 @@
  */
 #include "bench/bench.h"
 #include "bench/fault_sides.h"
-#include "bench/pair.h"
+#include "bench/fault_soft.h"
+#include "bench/sheet.h"
 #include "bench/team.h"
 #include "tools/cli.h"
 #include "tools/cpu.h"
-#include "tools/report.h"
 
 #include <spf/mm.h>
 
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 struct comparison {
-    const char *key;           /* of the ratio in JSON */
+    struct sheet_row row;
     const char *a_key, *b_key; /* of the times */
-    const char *name;          /* in the table */
     struct fault_side a, b;
-    double goal;     /* of the ratio, at most; 0: none is set */
     bool one_thread; /* of use with one toucher only */
 };
 
@@ -33,80 +30,73 @@ struct comparison {
 
 static const struct comparison comparisons[] = {
     {
-        .key = "inline_vs_raw",
+        .row = {"inline_vs_raw", "inline / bare inline", .goal = 1.05},
         .a_key = "inline_ns",
         .b_key = "raw_inline_ns",
-        .name = "inline / bare inline",
         .a = {INLINE_SIDE(FAULT_ENGINE)},
         .b = {INLINE_SIDE(FAULT_RAW)},
-        .goal = 1.05,
     },
     {
-        .key = "inline_multi_vs_raw",
+        .row = {"inline_multi_vs_raw", "inline / bare inline, a 2nd sleeps", .goal = 1.05},
         .a_key = "inline_multi_ns",
         .b_key = "raw_inline_multi_ns",
-        .name = "inline / bare inline, a 2nd sleeps",
         .a = {INLINE_SIDE(FAULT_ENGINE), .idler = true},
         .b = {INLINE_SIDE(FAULT_RAW), .idler = true},
-        .goal = 1.05,
         .one_thread = true,
     },
     {
-        .key = "inline_vs_nodefer_raw",
+        .row = {"inline_vs_nodefer_raw", "inline / bare inline, no signal held off"},
         .a_key = "inline_beside_nodefer_ns",
         .b_key = "nodefer_raw_inline_ns",
-        .name = "inline / bare inline, no signal held off",
         .a = {INLINE_SIDE(FAULT_ENGINE)},
         .b = {INLINE_SIDE(FAULT_RAW), .nodefer = true},
     },
     {
-        .key = "pool_vs_raw",
+        .row = {"pool_vs_raw", "pool / bare pool", .goal = 1.05},
         .a_key = "pool_ns",
         .b_key = "raw_pool_ns",
-        .name = "pool / bare pool",
         .a = {POOL_SIDE(FAULT_ENGINE)},
         .b = {POOL_SIDE(FAULT_RAW)},
-        .goal = 1.05,
     },
     {
-        .key = "around_vs_kernel",
+        .row = {"around_vs_kernel", "inline, around auto / kernel", .goal = 0.75},
         .a_key = "around_ns",
         .b_key = "kernel_ns",
-        .name = "inline, around auto / kernel",
         .a = {.server = FAULT_ENGINE, .around = SPF_AROUND_AUTO},
         .b = {.server = FAULT_KERNEL},
-        .goal = 0.75,
     },
     {
-        .key = "pool_around_vs_kernel",
+        .row = {"pool_around_vs_kernel", "pool, around auto / kernel"},
         .a_key = "pool_around_ns",
         .b_key = "kernel_beside_pool_ns",
-        .name = "pool, around auto / kernel",
         .a = {.server = FAULT_ENGINE, .around = SPF_AROUND_AUTO, .pool = true},
         .b = {.server = FAULT_KERNEL},
     },
 };
 
 #define NCOMPARISONS (sizeof(comparisons) / sizeof(comparisons[0]))
-#define NAME_WIDTH 42
 
 struct job {
     struct fault_load load;
-    struct report report;
-    uint64_t pairs, seed;
-    const char *only; /* key of the one comparison wanted, or NULL */
-    bool check;
-    json_t *json;
-    unsigned ngoals_failed;
+    struct sheet sheet;
+    bool quick;
+    const char *only;         /* key of the one comparison wanted, or NULL */
+    bool soft;                /* --mmu: not the comparisons above, but fault_soft.c's */
+    enum spf_table_kind kind; /* of these */
+    enum spf_attempt attempt; /* likewise; AUTO: all */
+    uint64_t run;
 };
 
 enum {
+    OPT_MMU,
+    OPT_ATTEMPT,
     OPT_THREADS,
     OPT_WORKERS,
     OPT_QUICK,
     OPT_PAIRS,
     OPT_SEED,
     OPT_ONLY,
+    OPT_RUN,
     OPT_CHECK,
     OPT_JSON,
     OPT_OUTPUT,
@@ -114,13 +104,23 @@ enum {
 };
 
 static const struct cli_option options[] = {
-    [OPT_THREADS] = {"threads", "N", "threads that touch, contiguous shares, pinned (default 1)"},
+    [OPT_MMU] = {"mmu", "KIND", "radix or hash: direct faults over a software page table instead"},
+    [OPT_ATTEMPT] = {"attempt", "WORD",
+                     "with --mmu: bypass, speculative, locked or all (the default)"},
+    [OPT_THREADS] = {"threads", "N",
+                     "threads that touch, contiguous shares, pinned (default 1;\n"
+                     "with --mmu 2: each number of threads up to N)"},
     [OPT_WORKERS] = {"workers", "N", "threads of a pool (default: as many as touch)"},
     [OPT_QUICK] = {"quick", NULL, "32 MiB instead of 256 MiB"},
     [OPT_PAIRS] = {"pairs", "N", "alternations of each comparison, 3 to 10001 (default 31)"},
     [OPT_SEED] = {"seed", "N", "of the bootstrap (default 1)"},
     [OPT_ONLY] = {"only", "KEY", "one comparison, by its key in the JSON object"},
-    [OPT_CHECK] = {"check", NULL, "exit 1 if a goal fails"},
+    [OPT_RUN] = {"run", "N",
+                 "with --mmu and one --attempt: N rounds of it in one thread and no\n"
+                 "more, for a tool that counts"},
+    [OPT_CHECK] = {"check", NULL,
+                   "exit 1 if a goal FAILED; without this that is told, and the exit\n"
+                   "status is 0 all the same"},
     [OPT_JSON] = REPORT_OPTION_JSON,
     [OPT_OUTPUT] = REPORT_OPTION_OUTPUT,
     [OPT_HELP] = {"help", NULL, "print this"},
@@ -147,6 +147,7 @@ static void print_help(void)
           "the sides' median times: wall time, start of the first thread to end of the last,\n"
           "divided by all pages.  A goal fails only when the whole interval lies beyond it.\n\n",
           stdout);
+    fault_soft_help();
     cli_print_options(stdout, options);
 }
 
@@ -154,7 +155,7 @@ static bool is_wanted(const struct job *job, const struct comparison *comparison
 {
     if (comparison->one_thread && job->load.threads != 1)
         return false;
-    return !job->only || strcmp(job->only, comparison->key) == 0;
+    return !job->only || strcmp(job->only, comparison->row.key) == 0;
 }
 
 static int check_only(const struct job *job)
@@ -165,8 +166,29 @@ static int check_only(const struct job *job)
     return cli_usage("--only: no comparison '%s' with --threads %u", job->only, job->load.threads);
 }
 
-/* False: said why. */
-static bool take_option(struct job *job, int option, const char *value)
+/* Those of --mmu.  False: said why. */
+static bool take_soft_option(struct job *job, int option, const char *value)
+{
+    static const char *const kinds[] = {"radix", "hash", NULL};
+    static const char *const words[] = {"all", "bypass", "speculative", "locked", NULL};
+    const char *name = options[option].name;
+    int word = 0;
+
+    if (option == OPT_RUN)
+        return cli_number(name, value, 1, 1000000, &job->run);
+    if (!cli_word(name, value, option == OPT_MMU ? kinds : words, &word))
+        return false;
+    if (option == OPT_MMU) {
+        job->kind = word ? SPF_TABLE_HASH : SPF_TABLE_RADIX;
+        job->soft = true;
+    } else {
+        job->attempt = (enum spf_attempt)word; /* in this order, "all" where AUTO is */
+    }
+    return true;
+}
+
+/* Numbers and words.  False: said why. */
+static bool take_value(struct job *job, int option, const char *value)
 {
     const char *name = options[option].name;
     uint64_t n = 0;
@@ -179,25 +201,53 @@ static bool take_option(struct job *job, int option, const char *value)
         *(option == OPT_THREADS ? &job->load.threads : &job->load.workers) = (unsigned)n;
         return true;
     case OPT_PAIRS:
-        return cli_number(name, value, 3, 10001, &job->pairs);
+        return cli_number(name, value, 3, 10001, &job->sheet.pairs);
     case OPT_SEED:
-        return cli_number(name, value, 0, UINT64_MAX, &job->seed);
-    case OPT_QUICK:
-        job->load.bytes = (size_t)32 << 20;
-        return true;
+        return cli_number(name, value, 0, UINT64_MAX, &job->sheet.seed);
     case OPT_ONLY:
         job->only = value;
         return true;
-    case OPT_CHECK:
-        job->check = true;
-        return true;
-    case OPT_JSON:
-        job->report.json = true;
+    case OPT_OUTPUT:
+        job->sheet.report.output = value;
         return true;
     default:
-        job->report.output = value;
-        return true;
+        return take_soft_option(job, option, value);
     }
+}
+
+static bool take_option(struct job *job, int option, const char *value)
+{
+    switch (option) {
+    case OPT_QUICK:
+        job->quick = true;
+        return true;
+    case OPT_CHECK:
+        job->sheet.check = true;
+        return true;
+    case OPT_JSON:
+        job->sheet.report.json = true;
+        return true;
+    default:
+        return take_value(job, option, value);
+    }
+}
+
+/* Options that go together; what was not said. */
+static int complete(struct job *job)
+{
+    if (!job->soft && (job->attempt || job->run))
+        return cli_usage("--%s is for --mmu", job->run ? "run" : "attempt");
+    if (job->soft && job->load.workers)
+        return cli_usage("--workers: there are none with --mmu");
+    if (job->run && !job->attempt)
+        return cli_usage("--run needs one --attempt");
+    if (job->load.threads == 0)
+        job->load.threads = job->soft ? 2 : 1;
+    if (job->load.workers == 0)
+        job->load.workers = job->load.threads;
+    if (job->quick)
+        job->load.bytes = (size_t)32 << 20;
+    return job->soft ? CLI_GOOD : check_only(job);
 }
 
 /* CLI_GOOD: go on, or *help: all is done. */
@@ -215,123 +265,75 @@ static int parse(struct job *job, int argc, char **argv, bool *help)
         if (option != OPT_HELP && !take_option(job, option, args.value))
             return CLI_USAGE;
     }
-    if (job->load.workers == 0)
-        job->load.workers = job->load.threads;
-    return *help ? CLI_GOOD : check_only(job);
-}
-
-static void put(struct job *job, json_t *value, const char *key, const char *suffix)
-{
-    char name[64];
-
-    snprintf(name, sizeof(name), "%s%s", key, suffix);
-    /* takes the value, also on failure; a missing key is seen by the reader */
-    json_object_set_new(job->json, name, value);
+    return *help ? CLI_GOOD : complete(job);
 }
 
 static void begin_report(struct job *job)
 {
-    FILE *text = report_text(&job->report);
+    struct sheet *sheet = &job->sheet;
 
-    job->json = json_object();
-    put(job, json_integer(job->load.threads), "threads", "");
-    put(job, json_integer(job->load.workers), "workers", "");
-    put(job, json_integer(cpu_count()), "cores", "");
-    put(job, json_integer((json_int_t)job->pairs), "pairs", "");
-    put(job, json_integer((json_int_t)job->load.bytes), "bytes", "");
-    put(job, json_integer((json_int_t)job->seed), "seed", "");
-    fprintf(text,
+    sheet_begin(sheet);
+    sheet_put(sheet, json_integer(job->load.threads), "threads", "");
+    sheet_put(sheet, json_integer(job->load.workers), "workers", "");
+    sheet_put(sheet, json_integer(cpu_count()), "cores", "");
+    sheet_put(sheet, json_integer((json_int_t)sheet->pairs), "pairs", "");
+    sheet_put(sheet, json_integer((json_int_t)job->load.bytes), "bytes", "");
+    sheet_put(sheet, json_integer((json_int_t)sheet->seed), "seed", "");
+    fprintf(report_text(&sheet->report),
             "First writes, %zu MiB, threads: %u, workers: %u, cores: %u, pairs: %" PRIu64
             ", seed: %" PRIu64 "\n\n",
-            job->load.bytes >> 20, job->load.threads, job->load.workers, cpu_count(), job->pairs,
-            job->seed);
-    fprintf(text, "%-*s %17s  %7s  %-14s  %s\n", NAME_WIDTH, "", "ns a page", "ratio",
-            "95% interval", "goal");
-    fflush(text);
-}
-
-static const char *verdict(const struct comparison *comparison, const struct stat_estimate *ratio)
-{
-    if (ratio->low > comparison->goal)
-        return "FAILED";
-    return ratio->high <= comparison->goal ? "met" : "open: the interval spans it";
-}
-
-static void report_comparison(struct job *job, const struct comparison *comparison,
-                              const struct pair_result *result)
-{
-    double npages = (double)(job->load.bytes / TEAM_PAGE);
-    const struct stat_estimate *ratio = &result->ratio;
-    FILE *text = report_text(&job->report);
-
-    put(job, json_real(ratio->median), comparison->key, "");
-    put(job, json_real(ratio->low), comparison->key, "_low");
-    put(job, json_real(ratio->high), comparison->key, "_high");
-    put(job, json_real(result->a_ns / npages), comparison->a_key, "");
-    put(job, json_real(result->b_ns / npages), comparison->b_key, "");
-    fprintf(text, "%-*s %7.0f / %7.0f  %7.3f  %.3f .. %.3f", NAME_WIDTH, comparison->name,
-            result->a_ns / npages, result->b_ns / npages, ratio->median, ratio->low, ratio->high);
-    if (comparison->goal > 0) {
-        put(job, json_real(comparison->goal), comparison->key, "_goal");
-        fprintf(text, "  <= %.2f %s", comparison->goal, verdict(comparison, ratio));
-        job->ngoals_failed += ratio->low > comparison->goal;
-    }
-    fputc('\n', text);
-    fflush(text);
-}
-
-static void show_progress(void *arg, size_t done)
-{
-    const struct comparison *comparison = arg;
-
-    fprintf(stderr, "\r%s: %zu \033[K", comparison->name, done);
+            job->load.bytes >> 20, job->load.threads, job->load.workers, cpu_count(), sheet->pairs,
+            sheet->seed);
+    sheet_heading(sheet, "ns a page");
 }
 
 static int run_comparison(struct job *job, const struct comparison *comparison)
 {
     struct fault_side a = comparison->a, b = comparison->b;
     struct pair_side side_a = {fault_side_run, &a}, side_b = {fault_side_run, &b};
-    struct comparison shown = *comparison;
-    struct pair_plan plan = {.pairs = job->pairs, .seed = job->seed, .arg = &shown};
+    double npages = (double)(job->load.bytes / TEAM_PAGE);
     struct pair_result result;
     int err;
 
     a.load = b.load = &job->load;
-    if (isatty(STDERR_FILENO))
-        plan.progress = show_progress;
-    err = pair_run(&plan, &side_a, &side_b, &result);
-    if (plan.progress)
-        fputs("\r\033[K", stderr);
-    if (err == -EPROTO)
-        cli_error("%s: the engine did not serve these faults the way this compares",
-                  comparison->key);
-    else if (err)
-        cli_error("%s: %s", comparison->key, strerror(-err));
-    else
-        report_comparison(job, comparison, &result);
-    return err;
+    err = sheet_pair(&job->sheet, &comparison->row, &side_a, &side_b, &result);
+    if (err)
+        return err;
+    sheet_put_ratio(&job->sheet, &comparison->row, &result.ratio);
+    sheet_put(&job->sheet, json_real(result.a_ns / npages), comparison->a_key, "");
+    sheet_put(&job->sheet, json_real(result.b_ns / npages), comparison->b_key, "");
+    sheet_tell(&job->sheet, &comparison->row, result.a_ns / npages, result.b_ns / npages,
+               &result.ratio);
+    return 0;
 }
 
 static int run(struct job *job)
 {
-    int err = 0, status;
+    int err = 0;
 
     begin_report(job);
     for (size_t i = 0; i < NCOMPARISONS && !err; i++)
         if (is_wanted(job, &comparisons[i]))
             err = run_comparison(job, &comparisons[i]);
-    if (err) {
-        json_decref(job->json);
-        return CLI_FAILED;
-    }
-    put(job, json_integer(job->ngoals_failed), "goals_failed", "");
-    status = report_deliver(&job->report, job->json);
-    return status == CLI_GOOD && job->check && job->ngoals_failed ? CLI_FAILED : status;
+    return sheet_end(&job->sheet, err);
+}
+
+static int run_soft(const struct job *job)
+{
+    struct fault_soft soft = {.sheet = job->sheet,
+                              .kind = job->kind,
+                              .attempt = job->attempt,
+                              .threads = job->load.threads,
+                              .quick = job->quick,
+                              .only = job->only,
+                              .run = job->run};
+
+    return fault_soft(&soft);
 }
 
 int bench_fault(int argc, char **argv)
 {
-    struct job job = {.load = {.threads = 1, .bytes = (size_t)256 << 20}, .pairs = 31, .seed = 1};
+    struct job job = {.load = {.bytes = (size_t)256 << 20}, .sheet = {.pairs = 31, .seed = 1}};
     bool help = false;
     int status, err;
 
@@ -341,9 +343,11 @@ int bench_fault(int argc, char **argv)
         print_help();
     if (status != CLI_GOOD || help)
         return status;
-    status = report_check(&job.report);
+    status = report_check(&job.sheet.report);
     if (status != CLI_GOOD)
         return status;
+    if (job.soft)
+        return run_soft(&job);
     err = fault_sides_check();
     if (err == -EPERM || err == -EACCES || err == -ENOSYS || err == -ENOTSUP || err == -EINVAL)
         return cli_refused(err);

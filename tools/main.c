@@ -20,7 +20,7 @@ static const struct command commands[] = {
     {"restore", "map a file lazily, touch every page with N threads, check each", spf_cmd_restore},
     {"probe", "what this kernel's userfaultfd offers to this process", spf_cmd_probe},
 #ifdef SPF_TOOLS_BENCH
-    {"bench", "measure faults against a bare loop and against the kernel", spf_cmd_bench},
+    {"bench", "measure faults, and page tables, against yardsticks", spf_cmd_bench},
 #endif
 };
 
@@ -41,7 +41,8 @@ static void print_help(FILE *stream)
           "and --output FILE (the object goes into FILE instead).\n"
           "\n"
           "Exit status: 0 good, 1 a check failed, 2 usage, 3 input unusable,\n"
-          "4 userfaultfd refused to this process.\n",
+          "4 userfaultfd refused to this process.  With 2, 3 and 4 there is no JSON object.\n"
+          "A goal of 'bench' that fails is no failed check, unless --check says so.\n",
           stream);
 }
 
