@@ -75,6 +75,8 @@ static bool mmu_ok(const struct spf_mm_attr *a)
 
     if (!ops)
         return table_ok(a);
+    if (a->table || a->frames)
+        return false;
     if (ops->size < sizeof(*ops) || !ops->install || !ops->unprotect || !ops->protect || !ops->zap)
         return false;
     if (a->mmu_page < PAGE_MIN || a->mmu_page > PAGE_MAX || (a->mmu_page & (a->mmu_page - 1)))

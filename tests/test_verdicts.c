@@ -255,15 +255,20 @@ T(protect, no_kernel_mapping_is_split_by_it)
     t_mm_end(mm);
 }
 
-T(protect, taking_read_away_from_present_pages_is_refused_and_changes_nothing)
+T(protect, none_keeps_contents_and_lets_nobody_at_them)
 {
     struct spf_mm *mm = t_mm_inline(0);
     uintptr_t addr = t_map(mm, 2, RW, NULL, 0);
 
     t_writes(addr, 7);
-    t_eq(spf_mm_protect(mm, addr, 2 * PAGE, SPF_PROT_NONE), -ENOTSUP);
-    t_vma_is(mm, addr, 2, RW);
+    t_ok(spf_mm_protect(mm, addr, 2 * PAGE, SPF_PROT_NONE));
+    t_vma_is(mm, addr, 2, SPF_PROT_NONE);
+    t_hit_is(t_read(addr), SIGSEGV, SEGV_ACCERR, addr);
+    t_hit_is(t_read(addr + PAGE), SIGSEGV, SEGV_ACCERR, addr + PAGE);
+    t_ok(spf_mm_protect(mm, addr, 2 * PAGE, RO));
     t_reads(addr, 7);
+    t_reads(addr + PAGE, 0);
+    t_ok(spf_mm_protect(mm, addr, 2 * PAGE, RW));
     t_writes(addr + PAGE, 1);
     t_mm_end(mm);
 }

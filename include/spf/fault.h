@@ -79,7 +79,8 @@ struct spf_fault_answer {
  * Resolve one fault as if `addr` had been touched.  The calling thread is
  * registered if it was not.
  * 0: settled, *answer says how (that may well be NO_VMA).
- * -EINVAL: a NULL pointer, unknown access, flag or attempt.
+ * -EINVAL: a NULL pointer, unknown access, flag or attempt; WRITE_PROTECTED with an
+ * access that is no write.
  * -EAGAIN: SPF_THREADS_MAX threads are registered.  -ENOMEM.
  * -ELOOP: nested too deep in signal handlers that interrupted pagers.
  * -ESTALE: the mm was inherited through fork.

@@ -58,7 +58,10 @@ enum spf_delivery {
 #define SPF_AROUND_AUTO UINT32_MAX
 /* The most pages that one fault installs. */
 #define SPF_AROUND_MAX 512u
-/* Threads registered with one mm at one time, pool workers included. */
+/*
+ * Threads registered with one mm at one time, pool workers included.  With inline
+ * delivery the touch of one thread more is SIGBUS, as if the page's pager had failed.
+ */
 #define SPF_THREADS_MAX 4096u
 #define SPF_WORKERS_MAX 1024u
 

@@ -90,7 +90,8 @@ struct spf_mmu_ops {
 
     /*
      * Optional.  Get what installing npages pages, or unprotecting one, may need.
-     * May take a lock of the MMU's own.  0, or -ENOMEM: the fault fails with that.
+     * May take a lock of the MMU's own.  0, or an error: the fault fails with that, if
+     * install or unprotect then say -EAGAIN.
      */
     int (*prepare)(void *mmu, unsigned slot, size_t npages);
 

@@ -187,6 +187,12 @@ static uint32_t take_chains(struct spf_frames *frames, struct spf__frame_cache *
     return taken;
 }
 
+static void keep(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t frame)
+{
+    frames->frame[frame].home = cache->home - 1;
+    cache->frame[cache->n++] = frame;
+}
+
 static void unlink_chain(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t first)
 {
     struct spf__frame *head = &frames->frame[first];
@@ -196,8 +202,7 @@ static void unlink_chain(struct spf_frames *frames, struct spf__frame_cache *cac
     for (uint32_t i = 0; i < len; i++) {
         struct spf__frame *f = &frames->frame[frame];
 
-        cache->frame[cache->n++] = frame;
-        f->home = cache->home - 1;
+        keep(frames, cache, frame);
         frame = fresh ? frame + 1 : f->next;
     }
 }
@@ -218,6 +223,9 @@ int spf__frames_fill(struct spf_frames *frames, struct spf__frame_cache *cache, 
         taken = frames->frame[first].chain;
         unlink_chain(frames, cache, first);
     }
+    /* The pool is empty: those that wait to go home stay here. */
+    while (cache->n < n && cache->naway)
+        keep(frames, cache, cache->away[--cache->naway]);
     return cache->n >= n ? 0 : -ENOMEM;
 }
 

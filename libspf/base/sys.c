@@ -65,19 +65,32 @@ int spf__sys_map(size_t len, bool writable, void **out)
 int spf__sys_reserve(size_t len, void **out)
 {
     int saved = errno;
-    void *addr = mmap(NULL, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    int err = addr == MAP_FAILED ? -errno : 0;
+    size_t guard = spf__sys_page_size(), all;
+    void *addr = MAP_FAILED;
+    int err;
 
+    if (__builtin_add_overflow(len, 2 * guard, &all))
+        return -ENOMEM;
+    addr = mmap(NULL, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    err = addr == MAP_FAILED ? -errno : 0;
     errno = saved;
     if (err)
         return err;
-    (void)SYS(munlock(addr, len));
-    err = spf__sys_mprotect((uintptr_t)addr, len, PROT_READ | PROT_WRITE);
+    *out = (char *)addr + guard;
+    (void)SYS(munlock(addr, all));
+    err = spf__sys_madvise((uintptr_t)addr, all, MADV_DONTFORK);
+    if (!err)
+        err = spf__sys_mprotect((uintptr_t)*out, len, PROT_READ | PROT_WRITE);
     if (err)
-        spf__sys_unmap(addr, len);
-    else
-        *out = addr;
+        spf__sys_unreserve(*out, len);
     return err;
+}
+
+void spf__sys_unreserve(void *addr, size_t len)
+{
+    size_t guard = spf__sys_page_size();
+
+    spf__sys_unmap((char *)addr - guard, len + 2 * guard);
 }
 
 int spf__sys_mprotect(uintptr_t addr, size_t len, int prot)

@@ -18,9 +18,11 @@
 int spf__sys_map(size_t len, bool writable, void **out);
 /*
  * Address space to be registered before anything is in it: also under
- * mlockall(MCL_FUTURE), which fills a writable mapping at once.
+ * mlockall(MCL_FUTURE), which fills a writable mapping at once.  On both sides of it lies
+ * a page that nobody may access, and a child of fork gets none of it.
  */
 int spf__sys_reserve(size_t len, void **out);
+void spf__sys_unreserve(void *addr, size_t len);
 /* Which of these pages of our own are present, or swapped out, but not missing? */
 int spf__sys_present(uintptr_t addr, size_t npages, bool *there);
 void spf__sys_unmap(void *addr, size_t len);

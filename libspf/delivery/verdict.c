@@ -20,12 +20,14 @@
 
 static void call_handler(const struct sigaction *act, siginfo_t *info, void *context)
 {
-    sigset_t mask = act->sa_mask;
-    sigset_t old;
+    const ucontext_t *uc = context;
+    sigset_t mask, old;
 
+    /* As the kernel would: what the interrupted code had, and what the action adds. */
+    sigorset(&mask, &uc->uc_sigmask, &act->sa_mask);
     if (!(act->sa_flags & SA_NODEFER))
         sigaddset(&mask, info->si_signo);
-    pthread_sigmask(SIG_BLOCK, &mask, &old);
+    pthread_sigmask(SIG_SETMASK, &mask, &old);
     if (act->sa_flags & SA_SIGINFO)
         act->sa_sigaction(info->si_signo, info, context);
     else

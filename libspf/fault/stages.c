@@ -381,13 +381,12 @@ static int install(struct spf__fault *fault)
                               .prot = fault->vma.prot,
                               .flags = install_flags(fault)};
     size_t need;
-    int err;
+    int err, scarce;
 
     if (fault->answer.kind == SPF__ANSWER_ERROR)
         return fail_page(fault);
-    err = prepare_run(fault, &run);
-    if (err)
-        return failed(fault, err);
+    /* Too little memory: what is there already needs none. */
+    scarce = prepare_run(fault, &run);
     need = (fault->addr - run.addr) >> mm->page_shift;
     spf__around_learn(fault, run.npages);
     if (!open_window(fault, run.addr, run.npages))
@@ -397,24 +396,25 @@ static int install(struct spf__fault *fault)
     count_install(fault, &run);
     if (run.installed + run.present > need)
         return settle(fault, &run);
-    SPF_CHECK(err < 0);
-    return err == -EAGAIN ? SPF_ABORT_BUSY : failed(fault, err);
+    if (err != -EAGAIN)
+        return failed(fault, err < 0 ? err : -EIO); /* nothing done, and no error told */
+    return scarce ? failed(fault, scarce) : SPF_ABORT_BUSY;
 }
 
 /* A write to a page that is present and read-only, in a VMA that allows it. */
 static int unprotect(struct spf__fault *fault)
 {
     struct spf_mm *mm = fault->mm;
-    int err = prepare(fault, 1);
+    int scarce = prepare(fault, 1), err;
 
-    if (err)
-        return failed(fault, err);
     if (!open_window(fault, fault->addr, 1))
         return SPF_ABORT_WINDOW;
     err = mm->mmu_ops.unprotect(mm->mmu, fault->slot->index, fault->addr, 1);
     close_window(fault);
+    if (err == -EAGAIN && !scarce)
+        return SPF_ABORT_BUSY;
     if (err)
-        return err == -EAGAIN ? SPF_ABORT_BUSY : failed(fault, err);
+        return failed(fault, scarce ? scarce : err < 0 ? err : -EIO);
     fault->outcome = SPF_OUTCOME_INSTALLED;
     return SPF__DONE;
 }

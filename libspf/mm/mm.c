@@ -45,10 +45,15 @@ int spf__prot_check(const struct spf_mm *mm, uint32_t *prot)
     return 0;
 }
 
+/* Pages that prefault asks for at once at least; memory is used as they are fetched. */
+#define PREFAULT_RUN 64u
+
 /* Pages that one slot's buffer must hold. */
 static size_t around_max(const struct spf_mm_attr *attr)
 {
-    return attr->around == SPF_AROUND_AUTO ? SPF_AROUND_MAX : attr->around;
+    if (attr->around == SPF_AROUND_AUTO)
+        return SPF_AROUND_MAX;
+    return attr->around > PREFAULT_RUN ? attr->around : PREFAULT_RUN;
 }
 
 /* One bitmap, shared by all: a failure may cost something. */

@@ -32,12 +32,6 @@
 /* Each splits a VMA of the kernel's, of which a process may have some 65 000. */
 #define DENIED_MAX 1000
 
-/* The arena, and the page behind it where somebody reads. */
-static size_t with_bell(const struct spf__uffd *uffd)
-{
-    return uffd->len + (uffd->kind == SPF__UFFD_SIGBUS ? 0 : uffd->page);
-}
-
 /* ---- under a fault */
 
 static int uffd_attach(void *mmu, unsigned slot)
@@ -267,26 +261,25 @@ static int handshake(struct spf__uffd *uffd)
 }
 
 /* A child of fork would read zeros where pages are missing: so it gets none of it. */
-static int reserve(struct spf__uffd *uffd)
+int spf__uffd_reserve(struct spf__uffd *uffd, size_t len, uintptr_t *out)
 {
+    struct uffdio_register arg = {
+        .range = {.len = len},
+        .mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP,
+    };
     void *addr;
-    int err = spf__sys_reserve(with_bell(uffd), &addr);
+    int err = spf__sys_reserve(len, &addr);
 
     if (err)
         return err;
-    uffd->base = (uintptr_t)addr;
-    spf__sys_madvise(uffd->base, with_bell(uffd), MADV_NOHUGEPAGE);
-    return spf__sys_madvise(uffd->base, with_bell(uffd), MADV_DONTFORK);
-}
-
-static int register_arena(struct spf__uffd *uffd)
-{
-    struct uffdio_register arg = {
-        .range = {.start = uffd->base, .len = with_bell(uffd)},
-        .mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP,
-    };
-
-    return spf__sys_ioctl(uffd->fd, UFFDIO_REGISTER, &arg);
+    arg.range.start = (uintptr_t)addr;
+    spf__sys_madvise(arg.range.start, len, MADV_NOHUGEPAGE);
+    err = spf__sys_ioctl(uffd->fd, UFFDIO_REGISTER, &arg);
+    if (err)
+        spf__sys_unreserve(addr, len);
+    else
+        *out = arg.range.start;
+    return err;
 }
 
 static void choose_ops(struct spf__uffd *uffd)
@@ -312,9 +305,9 @@ int spf__uffd_new(size_t len, enum spf__uffd_kind kind, unsigned nslots, struct 
     uffd->page_shift = (unsigned)__builtin_ctzl(uffd->page);
     err = handshake(uffd);
     if (!err)
-        err = reserve(uffd);
-    if (!err)
-        err = register_arena(uffd);
+        err = spf__uffd_reserve(uffd, len, &uffd->base);
+    if (!err && kind != SPF__UFFD_SIGBUS)
+        err = spf__uffd_reserve(uffd, uffd->page, &uffd->bell);
     if (!err)
         err = spf__pagebits_init(&uffd->touched, len >> uffd->page_shift, nslots);
     if (!err)
@@ -335,10 +328,12 @@ int spf__uffd_new(size_t len, enum spf__uffd_kind kind, unsigned nslots, struct 
 void spf__uffd_unmap(struct spf__uffd *uffd)
 {
     if (uffd->base)
-        spf__sys_unmap((void *)uffd->base, with_bell(uffd));
+        spf__sys_unreserve((void *)uffd->base, uffd->len);
+    if (uffd->bell)
+        spf__sys_unreserve((void *)uffd->bell, uffd->page);
     if (uffd->stash)
-        spf__sys_unmap((void *)uffd->stash, uffd->len);
-    uffd->base = uffd->stash = 0;
+        spf__sys_unreserve((void *)uffd->stash, uffd->len);
+    uffd->base = uffd->bell = uffd->stash = 0;
 }
 
 void spf__uffd_free(struct spf__uffd *uffd)
@@ -371,7 +366,7 @@ const struct spf_mmu_ops *spf__uffd_ops(const struct spf__uffd *uffd)
 
 uintptr_t spf__uffd_bell(const struct spf__uffd *uffd)
 {
-    return uffd->base + uffd->len;
+    return uffd->bell;
 }
 
 void spf__uffd_ring(struct spf__uffd *uffd)
@@ -394,5 +389,5 @@ void spf__uffd_forked(struct spf__uffd *uffd)
     if (uffd->fd >= 0)
         spf__sys_close(uffd->fd);
     uffd->fd = -1;
-    uffd->base = uffd->stash = 0;
+    uffd->base = uffd->bell = uffd->stash = 0;
 }

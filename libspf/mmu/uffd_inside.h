@@ -20,6 +20,7 @@ struct spf__uffd {
     enum spf__uffd_kind kind;
     uint64_t features;
     uintptr_t base;
+    uintptr_t bell; /* a page elsewhere; 0: nobody reads the descriptor */
     size_t len;
     size_t page;
     unsigned page_shift;
@@ -52,6 +53,9 @@ static inline bool spf__uffd_narrow(struct spf__uffd *uffd, struct spf__pagebits
     *len = npages << uffd->page_shift;
     return true;
 }
+
+/* Reserve and register len bytes more. */
+int spf__uffd_reserve(struct spf__uffd *uffd, size_t len, uintptr_t *out);
 
 /* Drop what is in the range, wherever it is registered. */
 int spf__uffd_drop(uintptr_t addr, size_t len);

@@ -145,25 +145,7 @@ static int transfer(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t
 
 static int make_stash(struct spf__uffd *uffd)
 {
-    struct uffdio_register arg = {
-        .range = {.len = uffd->len},
-        .mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP,
-    };
-    void *addr;
-    int err = uffd->stash ? 0 : spf__sys_reserve(uffd->len, &addr);
-
-    if (err || uffd->stash)
-        return err;
-    arg.range.start = (uintptr_t)addr;
-    spf__sys_madvise(arg.range.start, uffd->len, MADV_NOHUGEPAGE);
-    err = spf__sys_madvise(arg.range.start, uffd->len, MADV_DONTFORK);
-    if (!err)
-        err = spf__sys_ioctl(uffd->fd, UFFDIO_REGISTER, &arg);
-    if (err)
-        spf__sys_unmap(addr, uffd->len);
-    else
-        uffd->stash = arg.range.start;
-    return err;
+    return uffd->stash ? 0 : spf__uffd_reserve(uffd, uffd->len, &uffd->stash);
 }
 
 /* Pages that were marked in one way are so in another from now on. */
