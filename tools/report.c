@@ -52,6 +52,34 @@ int report_check(const struct report *report)
     return CLI_GOOD;
 }
 
+/* A byte of no UTF-8 text is shown as U+FFFD, and so is each of its neighbours. */
+static json_t *lossy(const char *name)
+{
+    static const char unknown[] = "\xef\xbf\xbd";
+    char *text = malloc(strlen(name) * (sizeof(unknown) - 1) + 1);
+    char *end = text;
+    json_t *value;
+
+    if (!text)
+        return NULL;
+    for (; *name; name++)
+        if ((unsigned char)*name < 0x80)
+            *end++ = *name;
+        else
+            end = stpcpy(end, unknown);
+    *end = '\0';
+    value = json_string(text);
+    free(text);
+    return value;
+}
+
+json_t *report_name(const char *name)
+{
+    json_t *value = json_string(name);
+
+    return value ? value : lossy(name);
+}
+
 static bool print_json(FILE *stream, const json_t *root)
 {
     return json_dumpf(root, stream, JSON_FORM) == 0 && fputc('\n', stream) != EOF &&

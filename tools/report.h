@@ -31,6 +31,9 @@ struct report {
 /* The stream for tables and messages to people. */
 FILE *report_text(const struct report *report);
 
+/* A file's name as JSON text; bytes that are no UTF-8 show as U+FFFD.  NULL: no memory. */
+json_t *report_name(const char *name);
+
 /* Before the work: can FILE be written at all?  CLI_GOOD, or CLI_USAGE and said why. */
 int report_check(const struct report *report);
 

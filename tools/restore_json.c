@@ -94,7 +94,7 @@ json_t *restore_json(const struct restore *run)
     struct restore_totals totals;
 
     restore_add_up(run, &totals);
-    json_object_set_new(root, "image", json_string_nocheck(run->image.path));
+    json_object_set_new(root, "image", report_name(run->image.path));
     put(root, "bytes", run->image.size);
     put(root, "pages", totals.pages);
     put(root, "touches", totals.touches);

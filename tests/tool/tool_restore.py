@@ -36,6 +36,17 @@ def test_keys():
     assert report["verified"] is True
 
 
+def test_name_without_utf8():
+    """an image whose name is no UTF-8 text still gives one JSON object"""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(os.fsencode(folder), b"bad\xff\xfename")
+        with open(path, "wb") as file:
+            file.write(b"abc")
+        report = spf.json("restore", os.fsdecode(path))
+        assert report["verified"] is True, report
+        assert report["image"].endswith("name"), report
+
+
 def test_single():
     """one thread, inline: all bypass, one fault and one copy a page"""
     report = spf.json("restore", image.path, "--threads", 1)
