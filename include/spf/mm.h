@@ -47,7 +47,11 @@ enum spf_delivery {
      * gap too, and SI_QUEUE once a thousand pages have been refused so.
      */
     SPF_DELIVERY_POOL = 1,
-    /* Neither: calls only, spf/fault.h and spf/access.h (needs mmu_ops or table). */
+    /*
+     * Neither: calls only, spf/fault.h and spf/access.h (needs mmu_ops or table).  They
+     * hold no signals off: a handler that interrupts one must not wait for another
+     * thread that uses the same mm, nor use it itself.
+     */
     SPF_DELIVERY_DIRECT = 2,
 };
 

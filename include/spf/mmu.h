@@ -89,11 +89,11 @@ struct spf_mmu_ops {
     int (*attach)(void *mmu, unsigned slot);
 
     /*
-     * Optional.  Get what installing npages pages, or unprotecting one, may need.
+     * Optional.  Get what installing this run, or (NULL) unprotecting a page, may need.
      * May take a lock of the MMU's own.  0, or an error: the fault fails with that, if
      * install or unprotect then say -EAGAIN.
      */
-    int (*prepare)(void *mmu, unsigned slot, size_t npages);
+    int (*prepare)(void *mmu, unsigned slot, const struct spf_install *run);
 
     /*
      * Put the run in place, in order, never over a page that is there already
@@ -166,6 +166,9 @@ struct spf_mmu_ops {
      * Under exclusion of both.  An error leaves them where they were.
      */
     int (*move)(void *mmu, unsigned slot, uintptr_t from, uintptr_t to, size_t len, uint32_t prot);
+
+    /* Optional.  No translation that found a page at the old place is under way: show the new. */
+    void (*moved)(void *mmu, unsigned slot, uintptr_t to, size_t len);
 
     /*
      * Optional, for spf_mm_duplicate.  Every page also into `child`, another instance

@@ -61,7 +61,8 @@ struct spf_table_attr {
     uint32_t group_bits; /* 1 << group_bits groups, 4 to 24 */
     /*
      * Huge mappings: zero pages that fill a last-level table and are made present at
-     * once (spf_mm_prefault, or fault-around of that many) take frames that follow one
+     * once (fault-around of that many, or spf_mm_prefault with attr.around so large or
+     * AUTO) take frames that follow one
      * another, as long as the pool has such, and a single entry in the hash table, until
      * one of them is changed.  Where that entry is is recorded apart from the PTEs, in
      * all modes.  Needs two levels.

@@ -13,11 +13,58 @@
 #include "libspf/base/frames.h"
 
 #include "libspf/base/check.h"
+#include "libspf/base/sigmask.h"
 #include "libspf/base/sys.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- the lock */
+
+struct held {
+    sigset_t signals;
+    bool blocked;
+};
+
+static bool in_handlers(struct spf_frames *frames)
+{
+    return atomic_load_explicit(&frames->in_handlers, memory_order_relaxed);
+}
+
+/*
+ * Held with signals off if a handler may come for frames: one that touches a page of a
+ * cached pager, with inline delivery, might have interrupted the holder.
+ */
+static void pool_lock(struct spf_frames *frames, struct held *held)
+{
+    for (;;) {
+        held->blocked = in_handlers(frames);
+        if (held->blocked)
+            spf__sigmask_block(&held->signals);
+        spf__lock_acquire(&frames->lock);
+        /* That it became so meanwhile was written under the lock: look again. */
+        if (held->blocked || !in_handlers(frames))
+            return;
+        spf__lock_release(&frames->lock);
+    }
+}
+
+static void pool_unlock(struct spf_frames *frames, const struct held *held)
+{
+    spf__lock_release(&frames->lock);
+    if (held->blocked)
+        spf__sigmask_restore(&held->signals);
+}
+
+void spf__frames_serve_handlers(struct spf_frames *frames)
+{
+    struct held held;
+
+    pool_lock(frames, &held);
+    atomic_store_explicit(&frames->in_handlers, true, memory_order_relaxed);
+    pool_unlock(frames, &held);
+}
 
 /* ---- making and ending */
 
@@ -71,13 +118,14 @@ int spf_frames_create(size_t page_size, size_t nframes, struct spf_frames **out)
 
 int spf_frames_destroy(struct spf_frames *frames)
 {
+    struct held held;
     bool busy;
 
     if (!frames)
         return 0;
-    spf__lock_acquire(&frames->lock);
+    pool_lock(frames, &held);
     busy = frames->users || frames->used;
-    spf__lock_release(&frames->lock);
+    pool_unlock(frames, &held);
     if (busy)
         return -EBUSY;
     spf__sys_unmap(frames->area, (size_t)frames->nframes << frames->shift);
@@ -88,30 +136,33 @@ int spf_frames_destroy(struct spf_frames *frames)
 
 void spf__frames_join(struct spf_frames *frames)
 {
-    spf__lock_acquire(&frames->lock);
+    struct held held;
+    pool_lock(frames, &held);
     frames->users++;
-    spf__lock_release(&frames->lock);
+    pool_unlock(frames, &held);
 }
 
 void spf__frames_leave(struct spf_frames *frames)
 {
-    spf__lock_acquire(&frames->lock);
+    struct held held;
+    pool_lock(frames, &held);
     frames->users--;
-    spf__lock_release(&frames->lock);
+    pool_unlock(frames, &held);
 }
 
 int spf_frames_stats(struct spf_frames *frames, struct spf_frames_stats *stats, size_t size)
 {
+    struct held held;
     struct spf_frames_stats s;
 
     if (!frames || !stats || !size || size > sizeof(s))
         return -EINVAL;
-    spf__lock_acquire(&frames->lock);
+    pool_lock(frames, &held);
     s = (struct spf_frames_stats){.page_size = frames->page,
                                   .nframes = frames->nframes,
                                   .used = frames->used,
                                   .most_used = frames->most_used};
-    spf__lock_release(&frames->lock);
+    pool_unlock(frames, &held);
     memcpy(stats, &s, size);
     return 0;
 }
@@ -167,6 +218,8 @@ static uint32_t chain_take(struct spf_frames *frames, uint32_t home)
 
 /* ---- between pool and cache */
 
+static uint32_t spill_last(struct spf_frames *frames, uint32_t *frame, uint32_t n);
+
 /* Under the lock: the chains that make it n, linked by `chain`. */
 static uint32_t take_chains(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t n)
 {
@@ -209,14 +262,15 @@ static void unlink_chain(struct spf_frames *frames, struct spf__frame_cache *cac
 
 int spf__frames_fill(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t n)
 {
+    struct held held;
     uint32_t taken;
 
     if (cache->n >= n)
         return 0;
     SPF_CHECK(n + frames->batch <= SPF__FRAME_CACHE);
-    spf__lock_acquire(&frames->lock);
+    pool_lock(frames, &held);
     taken = take_chains(frames, cache, n);
-    spf__lock_release(&frames->lock);
+    pool_unlock(frames, &held);
     while (taken != SPF__FRAME_NONE) {
         uint32_t first = taken;
 
@@ -226,14 +280,19 @@ int spf__frames_fill(struct spf_frames *frames, struct spf__frame_cache *cache, 
     /* The pool is empty: those that wait to go home stay here. */
     while (cache->n < n && cache->naway)
         keep(frames, cache, cache->away[--cache->naway]);
-    return cache->n >= n ? 0 : -ENOMEM;
+    if (cache->n >= n)
+        return 0;
+    while (cache->n > frames->batch) /* others may do with less */
+        cache->n = spill_last(frames, cache->frame, cache->n);
+    return -ENOMEM;
 }
 
 uint32_t spf__frames_take_run(struct spf_frames *frames, uint32_t n)
 {
+    struct held held;
     uint32_t first;
 
-    spf__lock_acquire(&frames->lock);
+    pool_lock(frames, &held);
     first = (frames->fresh + n - 1) & ~(n - 1);
     if (first > frames->nframes || frames->nframes - first < n) {
         first = SPF__FRAME_NONE;
@@ -245,19 +304,33 @@ uint32_t spf__frames_take_run(struct spf_frames *frames, uint32_t n)
         if (frames->used > frames->most_used)
             frames->most_used = frames->used;
     }
-    spf__lock_release(&frames->lock);
+    pool_unlock(frames, &held);
     return first;
+}
+
+void spf__frames_give_run(struct spf_frames *frames, uint32_t first, uint32_t n)
+{
+    struct held held;
+    pool_lock(frames, &held);
+    frames->used -= n;
+    if (frames->fresh == first + n)
+        frames->fresh = first;
+    else
+        for (uint32_t i = 0; i < n; i++)
+            chain_push(frames, chain_make(frames, &(uint32_t){first + i}, 1));
+    pool_unlock(frames, &held);
 }
 
 /* Up to a batch of frames of one home. */
 static void spill(struct spf_frames *frames, const uint32_t *frame, uint32_t n)
 {
+    struct held held;
     uint32_t first = chain_make(frames, frame, n);
 
-    spf__lock_acquire(&frames->lock);
+    pool_lock(frames, &held);
     frames->used -= n;
     chain_push(frames, first);
-    spf__lock_release(&frames->lock);
+    pool_unlock(frames, &held);
 }
 
 /* Frames of one home at a time, those at the end of the list: how many are left. */

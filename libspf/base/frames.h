@@ -41,6 +41,7 @@ struct spf_frames {
     uint32_t nframes;
     uint32_t batch; /* frames that move between pool and cache at a time */
     char *area;
+    _Atomic bool in_handlers; /* a cached pager may ask for frames in a signal handler */
     struct spf__frame *frame;
     _Alignas(64) struct spf__lock lock; /* guards what follows */
     uint32_t users;
@@ -65,6 +66,8 @@ struct spf__frame_cache {
     uint32_t frame[SPF__FRAME_CACHE];
 };
 
+/* From now on the pool's lock is held with signals off. */
+void spf__frames_serve_handlers(struct spf_frames *frames);
 void spf__frames_join(struct spf_frames *frames);
 void spf__frames_leave(struct spf_frames *frames);
 
@@ -72,6 +75,7 @@ void spf__frames_leave(struct spf_frames *frames);
 int spf__frames_fill(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t n);
 /* n frames, a power of two, that follow one another, never used; the first, or NONE. */
 uint32_t spf__frames_take_run(struct spf_frames *frames, uint32_t n);
+void spf__frames_give_run(struct spf_frames *frames, uint32_t first, uint32_t n);
 /* All of the cache back into the pool. */
 void spf__frames_drain(struct spf_frames *frames, struct spf__frame_cache *cache);
 /* A sole owner's frame goes into the cache, and from there, if it is full, to the pool. */

@@ -85,4 +85,13 @@ static inline void spf__cpu_relax(void)
     __builtin_ia32_pause();
 }
 
+/* One turn of a wait that is short unless the other thread has lost its processor. */
+static inline void spf__spin(unsigned *spins)
+{
+    if (++*spins % 256)
+        spf__cpu_relax();
+    else
+        spf__sys_yield();
+}
+
 #endif

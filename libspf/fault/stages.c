@@ -284,21 +284,21 @@ static void close_window(struct spf__fault *fault)
 }
 
 /* In the guard, but not in the window, where nothing may wait. */
-static int prepare(struct spf__fault *fault, size_t npages)
+static int prepare(struct spf__fault *fault, const struct spf_install *run)
 {
     struct spf_mm *mm = fault->mm;
     unsigned slot = fault->slot->index;
-    int err = mm->mmu_ops.prepare ? mm->mmu_ops.prepare(mm->mmu, slot, npages) : 0;
+    int err = mm->mmu_ops.prepare ? mm->mmu_ops.prepare(mm->mmu, slot, run) : 0;
 
     if (err != -ENOMEM || !spf__fault_repay(fault, 1))
         return err;
-    return mm->mmu_ops.prepare(mm->mmu, slot, npages);
+    return mm->mmu_ops.prepare(mm->mmu, slot, run);
 }
 
 /* Enough for the run, or at least for the one page. */
 static int prepare_run(struct spf__fault *fault, struct spf_install *run)
 {
-    int err = prepare(fault, run->npages);
+    int err = prepare(fault, run);
 
     if (err != -ENOMEM || run->npages == 1)
         return err;
@@ -306,8 +306,7 @@ static int prepare_run(struct spf__fault *fault, struct spf_install *run)
         run->src = (const char *)run->src + (fault->addr - run->addr);
     run->addr = fault->addr;
     run->npages = 1;
-    fault->run_start = fault->addr;
-    return prepare(fault, 1);
+    return prepare(fault, run);
 }
 
 static uint32_t install_flags(const struct spf__fault *fault)
@@ -340,6 +339,9 @@ static int fail_page(struct spf__fault *fault)
 
     if (fault->attempt == SPF_ATTEMPT_SPECULATIVE)
         return SPF_ABORT_PAGER_FAILED;
+    /* No frame for the pager's own copy: it passes, as a want of frames for ours does. */
+    if (fault->answer.error == -ENOMEM && (pager_of(fault)->flags & SPF__PAGER_CACHED))
+        return failed(fault, -ENOMEM);
     atomic_store_explicit(&mm->any_failed, true, memory_order_relaxed);
     if (!spf__pagebits_claim(&mm->failed, 0, page))
         return failed_before(fault, fault->answer.error);
@@ -364,11 +366,12 @@ static void count_install(struct spf__fault *fault, const struct spf_install *ru
 static int settle(struct spf__fault *fault, const struct spf_install *run)
 {
     fault->installed += run->installed;
-    fault->reached = run->installed + run->present;
+    /* Counted from the run's start, so nothing of a run that was cut to its own page. */
+    fault->reached = run->addr == fault->run_start ? run->installed + run->present : 0;
     fault->outcome = run->installed ? SPF_OUTCOME_INSTALLED : SPF_OUTCOME_PRESENT;
     /* A lost race wakes nobody by itself. */
     if (run->present)
-        wake(fault, fault->run_start, fault->reached);
+        wake(fault, run->addr, run->installed + run->present);
     return SPF__DONE;
 }
 
@@ -405,7 +408,7 @@ static int install(struct spf__fault *fault)
 static int unprotect(struct spf__fault *fault)
 {
     struct spf_mm *mm = fault->mm;
-    int scarce = prepare(fault, 1), err;
+    int scarce = prepare(fault, NULL), err;
 
     if (!open_window(fault, fault->addr, 1))
         return SPF_ABORT_WINDOW;

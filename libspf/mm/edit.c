@@ -346,7 +346,13 @@ static int move_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, ui
     if (err)
         return err;
     flush(edit, from, from_end);
-    return take_away(edit, from, from_end, true);
+    if (mm->mmu_ops.moved)
+        mm->mmu_ops.moved(mm->mmu, edit->slot->index, start, len);
+    err = take_away(edit, from, from_end, true);
+    /* Not even what served the old place could be taken away: back with the pages. */
+    if (err)
+        mm->mmu_ops.move(mm->mmu, edit->slot->index, start, from, len, prot);
+    return err;
 }
 
 int spf__edit_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, enum spf__pages pages,
@@ -364,6 +370,16 @@ int spf__edit_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, enum
     return untouched(mm, start, end) ? 0 : protect_pages(edit, start, end, prot);
 }
 
+/* What an MMU has made in a range that stays unmapped, tables say, goes again. */
+static void clear_hole(struct spf__edit *edit, uintptr_t start, uintptr_t end)
+{
+    struct spf__vma *next = spf__edit_next(edit, start);
+    struct spf_zap zap = {.addr = start, .len = end - start};
+
+    if (edit->mm->mmu_ops.reap && start < end && !(next && next->start < end))
+        zap_pages(edit, &zap, true);
+}
+
 /* The MMU refused: what left comes back under new values, what came leaves. */
 static void undo(struct spf__edit *edit, uintptr_t start, uintptr_t end)
 {
@@ -374,6 +390,7 @@ static void undo(struct spf__edit *edit, uintptr_t start, uintptr_t end)
             spf__vma_make_odd(vma);
     publish(mm, edit->old_root);
     edit->tree.root = edit->old_root;
+    clear_hole(edit, start, end);
     spf__edit_range_even(edit, start, end);
     for (struct spf__vma *vma = edit->out; vma; vma = vma->next)
         turn_even(edit, vma);

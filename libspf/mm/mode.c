@@ -9,6 +9,7 @@
 
 #include "libspf/base/check.h"
 #include "libspf/base/sys.h"
+#include "libspf/mm/window.h"
 
 #include <errno.h>
 
@@ -109,6 +110,11 @@ void spf__mode_leave(struct spf__slot *slot)
 {
     struct spf_mm *mm = slot->mm;
 
+    /* Frames that its faults took out of PTEs: now, for nobody else does it. */
+    if (mm->mmu_ops.repay && mm->mmu_ops.owed(mm->mmu, slot->index)) {
+        spf__access_flush(mm, slot, mm->base, mm->end);
+        mm->mmu_ops.repay(mm->mmu, slot->index);
+    }
     spf__lock_acquire(&mm->registry);
     count_down(slot);
     spf__lock_release(&mm->registry);

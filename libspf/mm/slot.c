@@ -105,6 +105,7 @@ int spf__slot_take(struct spf_mm *mm, struct spf__slot **out)
 void spf__slot_give_back(struct spf__slot *slot)
 {
     SPF_INVARIANT(!atomic_load_explicit(&slot->window, memory_order_relaxed));
+    SPF_INVARIANT(!atomic_load_explicit(&slot->access, memory_order_relaxed));
     for (unsigned i = 0; i < SPF__NEST; i++)
         SPF_INVARIANT(!atomic_load_explicit(&slot->hazard[i], memory_order_relaxed));
     atomic_store_explicit(&slot->tid, 0, memory_order_relaxed);

@@ -70,6 +70,7 @@ struct spf__slot {
     _Alignas(128) _Atomic pid_t tid; /* 0: free */
     struct spf_mm *mm;
     unsigned index;
+    uint64_t accesses;      /* begun; the owner's */
     struct spf__slot *next; /* the owner's other slots; the owner's */
     bool busy;              /* in a guard or an edit: no fault may come now; the owner's */
     void *buf;              /* where pagers put pages, by depth; the owner's */

@@ -35,10 +35,10 @@ void spf__teardown(struct spf_mm *mm)
     spf__retired_take(mm, true, true, &retired);
     spf__retired_free(mm, &retired);
     spf__reclaim_wait(mm);
+    if (!mm->real && (root || mm->frames)) /* the real arena is gone already */
+        zap_all(mm);
     if (!root)
         return;
-    if (!mm->real) /* the arena is gone already */
-        zap_all(mm);
     atomic_store_explicit(&mm->root, NULL, memory_order_relaxed);
     put_pagers(root);
 }

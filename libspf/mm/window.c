@@ -4,7 +4,7 @@
  *
  * Who writes: slot->window and slot->access, their owner.  A window is one word, so that it can't
  * be seen half: bit 63 set, then the page number (40 bits), then the number of
- * pages less one (23 bits).
+ * pages less one (23 bits).  An access is of one page, and has a count there instead.
  */
 #include "libspf/mm/window.h"
 
@@ -13,6 +13,7 @@
 
 #define OPEN ((uint64_t)1 << 63)
 #define COUNT_BITS 23
+#define COUNT ((uint64_t)1 << COUNT_BITS)
 
 static uint64_t pack(uint64_t page, size_t npages)
 {
@@ -50,24 +51,21 @@ void spf__window_close(struct spf__slot *slot)
 }
 
 /* True if it had to wait. */
-static bool wait_for(_Atomic uint64_t *shown, uint64_t first, uint64_t end)
+static bool wait_for(struct spf__slot *slot, uint64_t first, uint64_t end)
 {
     bool waited = false;
+    unsigned spins = 0;
 
-    for (unsigned spins = 0;; spins++) {
+    for (;;) {
         /* [O13.b] seq_cst: after the odd store in the one order of all such
          * accesses; [O14.b] acquire: the install that a cleared slot had open is
-         * whole, so the removal that follows finds it.  [O34.b], [O35.b]: the same
-         * for accesses, after the change of the translation. */
-        uint64_t window = atomic_load_explicit(shown, memory_order_seq_cst);
+         * whole, so the removal that follows finds it. */
+        uint64_t window = atomic_load_explicit(&slot->window, memory_order_seq_cst);
 
         if (!overlaps(window, first, end))
             return waited;
         waited = true;
-        if (spins < 256)
-            spf__cpu_relax();
-        else
-            spf__sys_yield();
+        spf__spin(&spins);
     }
 }
 
@@ -78,7 +76,7 @@ void spf__window_drain(struct spf_mm *mm, struct spf__slot *self, uintptr_t star
     unsigned n = spf__slots(mm);
 
     for (unsigned i = 0; i < n; i++)
-        if (wait_for(&spf__slot(mm, i)->window, first, last))
+        if (wait_for(spf__slot(mm, i), first, last))
             spf__count(self, SPF__C_DRAIN_WAITS);
 }
 
@@ -87,13 +85,33 @@ void spf__access_open(struct spf__slot *slot, uint64_t page)
     SPF_CHECK(!atomic_load_explicit(&slot->access, memory_order_relaxed));
     /* [O34.a] seq_cst: shown before the translation is looked up, which is a seq_cst
      * load too.  Either that finds the change, or the writer's scan finds this. */
-    atomic_store_explicit(&slot->access, pack(page, 1), memory_order_seq_cst);
+    atomic_store_explicit(&slot->access, OPEN | page << COUNT_BITS | ++slot->accesses % COUNT,
+                          memory_order_seq_cst);
 }
 
 void spf__access_close(struct spf__slot *slot)
 {
     /* [O35.a] release: the access is done before the page can be taken away. */
     atomic_store_explicit(&slot->access, 0, memory_order_release);
+}
+
+/*
+ * Only for the access that is seen: one that begins after it, of the same page even,
+ * finds the change.
+ */
+static bool wait_access(struct spf__slot *slot, uint64_t first, uint64_t end)
+{
+    /* [O34.b] seq_cst: after the change of the translation. */
+    uint64_t seen = atomic_load_explicit(&slot->access, memory_order_seq_cst);
+    uint64_t page = (seen & ~OPEN) >> COUNT_BITS;
+    unsigned spins = 0;
+
+    if (!(seen & OPEN) || page < first || page >= end)
+        return false;
+    /* [O35.b] acquire: what was accessed is over when the frame is used again. */
+    while (atomic_load_explicit(&slot->access, memory_order_acquire) == seen)
+        spf__spin(&spins);
+    return true;
 }
 
 void spf__access_flush(struct spf_mm *mm, struct spf__slot *self, uintptr_t start, uintptr_t end)
@@ -103,6 +121,6 @@ void spf__access_flush(struct spf_mm *mm, struct spf__slot *self, uintptr_t star
     unsigned n = spf__slots(mm);
 
     for (unsigned i = 0; i < n; i++)
-        if (wait_for(&spf__slot(mm, i)->access, first, last))
+        if (wait_access(spf__slot(mm, i), first, last))
             spf__count(self, SPF__C_FLUSH_WAITS);
 }

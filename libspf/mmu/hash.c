@@ -2,12 +2,14 @@
 /*
  * The hash table of translations.  See hash.h.
  *
- * An entry is two words: `tag`, the page number plus 1 (of a huge mapping its number,
- * marked), or 0, or LOCKED; and the PTE.
- * Who writes: whoever has made the tag LOCKED by compare-and-swap writes the PTE, then
- * the tag.  A reader takes tag, PTE and tag again; equal tags mean that the PTE was
- * that page's at some time since the access was shown, which is all that is asked:
- * a writer that changes it waits for that access before it goes on (mm/window.h).
+ * An entry is two words: the PTE, and `mark`, which is the PTE and the tag together by
+ * exclusive or, or 0, or LOCKED.  The tag is the page number plus 1; of a huge mapping
+ * its number, marked.  Who writes: whoever has made the mark LOCKED by compare-and-swap
+ * writes the PTE, then the mark.  A reader takes mark, then PTE: if they give the page's
+ * tag, that PTE was the page's when the mark was read, whatever has come and gone in
+ * between (with tag and PTE side by side another page's PTE could slip in).  And it was
+ * so since the access was shown, which is all that is asked: a writer that changes it
+ * waits for that access before it goes on (mm/window.h).
  */
 #include "libspf/mmu/hash.h"
 
@@ -31,7 +33,7 @@
 #define TRACK_INDEX 0x7u
 
 struct entry {
-    _Atomic uint64_t tag;
+    _Atomic uint64_t mark;
     _Atomic uint64_t pte;
 };
 
@@ -131,19 +133,23 @@ static uint64_t huge_tag_of(const struct spf__hash *hash, uintptr_t addr)
 
 /* ---- looking up */
 
+/* Is this the page's entry?  *mark as it was seen. */
+static bool is_of(struct entry *entry, uint64_t tag, uint64_t *mark, uint64_t *pte)
+{
+    /* [O34.a] seq_cst, as a table's PTE: after the access was shown. */
+    *mark = atomic_load_explicit(&entry->mark, memory_order_seq_cst);
+    /* [O38.a] acquire: the page's contents; partner: fill. */
+    *pte = atomic_load_explicit(&entry->pte, memory_order_acquire);
+    return *mark != LOCKED && (*mark ^ *pte) == tag;
+}
+
 static uint64_t find_in(struct entry *group, uint64_t tag)
 {
-    for (unsigned i = 0; i < GROUP; i++) {
-        uint64_t pte;
+    uint64_t mark, pte;
 
-        /* [O34.a] seq_cst, as a table's PTE: after the access was shown. */
-        if (atomic_load_explicit(&group[i].tag, memory_order_seq_cst) != tag)
-            continue;
-        /* [O38.a] acquire: the tag is read again after it; partner: fill. */
-        pte = atomic_load_explicit(&group[i].pte, memory_order_acquire);
-        if (atomic_load_explicit(&group[i].tag, memory_order_relaxed) == tag)
+    for (unsigned i = 0; i < GROUP; i++)
+        if (is_of(&group[i], tag, &mark, &pte))
             return pte;
-    }
     return 0;
 }
 
@@ -191,83 +197,102 @@ uint64_t spf__hash_find(struct spf__hash *hash, struct spf__table_slot *slot, ui
 /* ---- changing an entry */
 
 /* False: the entry is no longer what it was. */
-static bool lock(struct entry *entry, uint64_t tag)
+static bool lock(struct entry *entry, uint64_t mark)
 {
-    /* [O38.b] acquire: what the last holder wrote is written over, not under. */
-    return atomic_compare_exchange_strong_explicit(&entry->tag, &tag, LOCKED, memory_order_acquire,
-                                                   memory_order_relaxed);
+    /* [O38.b] what the last holder wrote is written over, not under; [O34.b] seq_cst:
+     * also when it fails, for then an evictor has emptied it. */
+    return atomic_compare_exchange_strong_explicit(&entry->mark, &mark, LOCKED,
+                                                   memory_order_seq_cst, memory_order_seq_cst);
 }
 
 static void fill(struct entry *entry, uint64_t tag, uint64_t pte)
 {
-    /* [O38.b] release, both: a reader that sees this PTE sees the tag locked, or a
-     * later one, when it looks again. */
+    /* [O38.b] release: the page's contents, and that the mark is locked. */
     atomic_store_explicit(&entry->pte, pte, memory_order_release);
     /* [O34.b] seq_cst: emptied before the accesses are looked at. */
-    atomic_store_explicit(&entry->tag, tag, memory_order_seq_cst);
+    atomic_store_explicit(&entry->mark, tag ^ pte, memory_order_seq_cst);
 }
 
-static struct entry *place_in(struct entry *group, uint64_t tag)
+/* A page's entry, and its mark as it was seen. */
+struct place {
+    struct entry *entry; /* NULL: none */
+    uint64_t mark;
+};
+
+static struct place place_if(struct entry *entry, uint64_t tag)
 {
-    for (unsigned i = 0; i < GROUP; i++)
-        if (atomic_load_explicit(&group[i].tag, memory_order_relaxed) == tag)
-            return &group[i];
-    return NULL;
+    struct place place = {entry, 0};
+    uint64_t pte;
+
+    if (!is_of(entry, tag, &place.mark, &pte))
+        place.entry = NULL;
+    return place;
+}
+
+static struct place place_in(struct entry *group, uint64_t tag)
+{
+    struct place place = {NULL, 0};
+
+    for (unsigned i = 0; i < GROUP && !place.entry; i++)
+        place = place_if(&group[i], tag);
+    return place;
 }
 
 /* The same by two reads of four entries each, as where entries can't be looked at one by one. */
-static struct entry *place_by_reads(struct entry *group, uint64_t tag, struct spf__table_slot *slot)
+static struct place place_by_reads(struct entry *group, uint64_t tag, struct spf__table_slot *slot)
 {
-    for (unsigned first = 0; first < GROUP; first += 4) {
-        uint64_t four[4];
+    struct place found = {NULL, 0};
+
+    for (unsigned first = 0; first < GROUP && !found.entry; first += 4) {
+        struct place four[4];
 
         for (unsigned i = 0; i < 4; i++)
-            four[i] = atomic_load_explicit(&group[first + i].tag, memory_order_relaxed);
+            four[i] = place_if(&group[first + i], tag);
         spf__table_count(slot, SPF__T_GROUP_READS);
         for (unsigned i = 0; i < 4; i++)
-            if (four[i] == tag)
-                return &group[first + i];
+            if (four[i].entry)
+                found = four[i];
     }
-    return NULL;
+    return found;
 }
 
-static struct entry *place_tracked(const struct spf__hash *hash, uintptr_t addr,
-                                   _Atomic uint64_t *track)
+static struct place place_tracked(const struct spf__hash *hash, uintptr_t addr,
+                                  _Atomic uint64_t *track)
 {
     uint64_t where = atomic_load_explicit(track, memory_order_relaxed);
 
     if (!(where & TRACK_VALID))
-        return NULL;
-    return &group_of(hash, addr, where & TRACK_SECONDARY)[where & TRACK_INDEX];
+        return (struct place){NULL, 0};
+    return place_if(&group_of(hash, addr, where & TRACK_SECONDARY)[where & TRACK_INDEX],
+                    tag_of(hash, addr));
 }
 
-static struct entry *place_of(const struct spf__hash *hash, struct spf__table_slot *slot,
-                              uintptr_t addr, _Atomic uint64_t *track)
+static struct place place_of(const struct spf__hash *hash, struct spf__table_slot *slot,
+                             uintptr_t addr, _Atomic uint64_t *track)
 {
     uint64_t tag = tag_of(hash, addr);
-    struct entry *place;
+    struct place place;
 
     switch (hash->slots) {
     case SPF_HASH_TRACKED:
         return place_tracked(hash, addr, track);
     case SPF_HASH_SEARCH:
         place = place_by_reads(group_of(hash, addr, false), tag, slot);
-        return place ? place : place_by_reads(group_of(hash, addr, true), tag, slot);
+        return place.entry ? place : place_by_reads(group_of(hash, addr, true), tag, slot);
     default:
         place = place_in(group_of(hash, addr, false), tag);
-        return place ? place : place_in(group_of(hash, addr, true), tag);
+        return place.entry ? place : place_in(group_of(hash, addr, true), tag);
     }
 }
 
 void spf__hash_update(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
                       _Atomic uint64_t *track, uint64_t pte)
 {
-    struct entry *place = place_of(hash, slot, addr, track);
-    uint64_t tag = tag_of(hash, addr);
+    struct place place = place_of(hash, slot, addr, track);
 
     /* Whoever took the place since then evicted this page's entry, which will do. */
-    if (place && lock(place, tag))
-        fill(place, pte ? tag : 0, pte);
+    if (place.entry && lock(place.entry, place.mark))
+        fill(place.entry, pte ? tag_of(hash, addr) : 0, pte);
     if (!pte && hash->slots == SPF_HASH_TRACKED)
         atomic_store_explicit(track, 0, memory_order_relaxed);
 }
@@ -277,7 +302,7 @@ void spf__hash_update(struct spf__hash *hash, struct spf__table_slot *slot, uint
 static struct entry *take_free(struct entry *group)
 {
     for (unsigned i = 0; i < GROUP; i++)
-        if (atomic_load_explicit(&group[i].tag, memory_order_relaxed) == 0 && lock(&group[i], 0))
+        if (atomic_load_explicit(&group[i].mark, memory_order_relaxed) == 0 && lock(&group[i], 0))
             return &group[i];
     return NULL;
 }
@@ -285,14 +310,14 @@ static struct entry *take_free(struct entry *group)
 static struct entry *evict(struct entry *group, struct spf__table_slot *slot)
 {
     struct entry *victim;
-    uint64_t tag;
+    uint64_t mark;
 
     slot->random = slot->random * 6364136223846793005ull + 1442695040888963407ull;
     victim = &group[slot->random >> 61];
-    tag = atomic_load_explicit(&victim->tag, memory_order_relaxed);
-    if (tag == LOCKED || !lock(victim, tag))
+    mark = atomic_load_explicit(&victim->mark, memory_order_relaxed);
+    if (mark == LOCKED || !lock(victim, mark))
         return NULL;
-    if (tag)
+    if (mark)
         spf__table_count(slot, SPF__T_EVICTIONS);
     return victim;
 }
@@ -328,7 +353,7 @@ static bool insert_busy(struct spf__hash *hash, struct spf__table_slot *slot, ui
     struct entry *place;
 
     /* Another thread may have put it in since this one looked. */
-    if ((pte & SPF__PTE_HASHED) && (place_in(primary, tag) || place_in(secondary, tag)))
+    if ((pte & SPF__PTE_HASHED) && (place_in(primary, tag).entry || place_in(secondary, tag).entry))
         return true;
     place = make_room(slot, primary, secondary);
     if (!place)
@@ -377,7 +402,7 @@ static uint64_t insert_record(struct spf__hash *hash, struct spf__table_slot *sl
     uint64_t tag = huge_tag_of(hash, addr);
     struct entry *place;
 
-    if ((seen & TRACK_VALID) && (place_in(primary, tag) || place_in(secondary, tag)))
+    if ((seen & TRACK_VALID) && (place_in(primary, tag).entry || place_in(secondary, tag).entry))
         return seen;
     place = make_room(slot, primary, secondary);
     if (!place)
@@ -406,22 +431,23 @@ void spf__hash_insert_huge(struct spf__hash *hash, struct spf__table_slot *slot,
 static void remove_huge(struct spf__hash *hash, uintptr_t addr, uint64_t record)
 {
     struct entry *group = huge_group_of(hash, addr, record & TRACK_SECONDARY);
-    struct entry *place = &group[record & TRACK_INDEX];
+    struct place place = place_if(&group[record & TRACK_INDEX], huge_tag_of(hash, addr));
 
-    if ((record & TRACK_VALID) && lock(place, huge_tag_of(hash, addr)))
-        fill(place, 0, 0);
+    if ((record & TRACK_VALID) && place.entry && lock(place.entry, place.mark))
+        fill(place.entry, 0, 0);
 }
 
 bool spf__hash_unfold(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
                       _Atomic uint64_t *record, bool wait)
 {
     uint64_t seen = atomic_load_explicit(record, memory_order_relaxed);
+    unsigned spins = 0;
 
     while (seen & RECORD_FOLDED) {
         if ((seen & RECORD_BUSY) && !wait)
             return false;
         if (seen & RECORD_BUSY) {
-            spf__cpu_relax();
+            spf__spin(&spins);
             seen = atomic_load_explicit(record, memory_order_relaxed);
             continue;
         }

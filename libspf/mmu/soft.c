@@ -22,15 +22,38 @@ static int soft_attach(void *mmu, unsigned slot)
     return spf__table_attach(&soft->table, slot);
 }
 
-static int soft_prepare(void *mmu, unsigned index, size_t npages)
+/* Zero pages that fill a last-level table, which is empty so far. */
+static bool fills_table(struct spf__soft *soft, struct spf__table_slot *slot, uintptr_t addr,
+                        const struct spf_install *run, size_t done)
+{
+    return soft->attr.huge && !run->src && run->npages - done >= soft->leaf_entries &&
+           spf__soft_index(soft, addr) == 0 && !spf__table_find(&soft->table, slot, addr);
+}
+
+/* Frames that follow one another, if the run has a use for them; what an earlier one left. */
+static void prepare_huge(struct spf__soft *soft, struct spf__table_slot *slot,
+                         const struct spf_install *run)
+{
+    bool wanted = run && fills_table(soft, slot, run->addr, run, 0);
+
+    if (wanted && !slot->run)
+        slot->run = spf__frames_take_run(soft->table.frames, (uint32_t)soft->leaf_entries) + 1;
+    if (!wanted && slot->run)
+        spf__table_give_run(&soft->table, slot);
+}
+
+static int soft_prepare(void *mmu, unsigned index, const struct spf_install *run)
 {
     struct spf__soft *soft = mmu;
     struct spf__table_slot *slot = spf__table_slot(&soft->table, index);
+    size_t npages = run ? run->npages : 1;
     int err = spf__table_prepare(&soft->table, slot, npages);
 
-    if (!err && soft->attr.huge && npages >= soft->leaf_entries && !slot->run)
-        slot->run = spf__frames_take_run(soft->table.frames, (uint32_t)soft->leaf_entries) + 1;
-    return err ? err : spf__frames_fill(soft->table.frames, &slot->frames, (uint32_t)npages);
+    if (!err && (soft->attr.huge || slot->run))
+        prepare_huge(soft, slot, run);
+    if (!err && !slot->run)
+        err = spf__frames_fill(soft->table.frames, &slot->frames, (uint32_t)npages);
+    return err;
 }
 
 static void fill(const struct spf_frames *frames, uint32_t frame, const void *src)
@@ -95,14 +118,6 @@ static bool present(struct spf__soft *soft, struct spf__table_slot *slot, uintpt
     return leaf && atomic_load_explicit(&leaf[spf__soft_index(soft, addr)], memory_order_relaxed);
 }
 
-/* Zero pages that fill a last-level table, which is empty so far: is there a run for them? */
-static bool takes_run(struct spf__soft *soft, struct spf__table_slot *slot, uintptr_t addr,
-                      const struct spf_install *run, size_t done)
-{
-    return slot->run && !run->src && run->npages - done >= soft->leaf_entries &&
-           spf__soft_index(soft, addr) == 0 && !spf__table_find(&soft->table, slot, addr);
-}
-
 /* All of them by this thread: a huge mapping.  Others lost their frame to another's page. */
 static int install_huge(struct spf__soft *soft, struct spf__table_slot *slot, uintptr_t addr,
                         struct spf_install *run)
@@ -115,9 +130,9 @@ static int install_huge(struct spf__soft *soft, struct spf__table_slot *slot, ui
     for (size_t i = 0; i < soft->leaf_entries; i++)
         if (err)
             spf__frames_give(soft->table.frames, &slot->frames, frame + (uint32_t)i);
-        else
-            err = install_page(soft, slot, spf__soft_page(soft, addr, i), NULL, run,
-                               frame + (uint32_t)i);
+        else if ((err = install_page(soft, slot, spf__soft_page(soft, addr, i), NULL, run,
+                                     frame + (uint32_t)i)))
+            spf__frames_give(soft->table.frames, &slot->frames, frame + (uint32_t)i);
     if (run->installed - before == soft->leaf_entries)
         spf__hash_fold(slot, spf__soft_record(soft, addr));
     return err;
@@ -130,8 +145,12 @@ static int install_some(struct spf__soft *soft, struct spf__table_slot *slot,
     uintptr_t at = spf__soft_page(soft, run->addr, done);
     const char *src = run->src;
 
-    if (takes_run(soft, slot, at, run, done))
-        return install_huge(soft, slot, at, run);
+    if (slot->run && fills_table(soft, slot, at, run, done)) {
+        int err = install_huge(soft, slot, at, run);
+
+        /* The rest of a longer run is the next fault's, with another run of frames. */
+        return err || run->npages - done == soft->leaf_entries ? err : -EAGAIN;
+    }
     if (present(soft, slot, at)) {
         run->present++;
         return 0;
@@ -201,8 +220,9 @@ static int unprotect_page(struct spf__soft *soft, struct spf__table_slot *slot, 
     if (!wanted)
         return -EAGAIN;
     wanted = spf__pte_claimed(wanted);
-    /* [O39.a] acquire: as in spf__hash_insert; [O40.b] release: the copy's contents. */
-    if (!atomic_compare_exchange_strong_explicit(entry, &seen, wanted, memory_order_acq_rel,
+    /* [O39.a] as in spf__hash_insert; [O40.b] the copy's contents; [O34.b] seq_cst: before
+     * the accesses are looked at that may be in the old frame, which is owed. */
+    if (!atomic_compare_exchange_strong_explicit(entry, &seen, wanted, memory_order_seq_cst,
                                                  memory_order_relaxed)) {
         if (copy != SPF__FRAME_NONE)
             spf__frames_give(soft->table.frames, &slot->frames, copy);
@@ -279,7 +299,8 @@ static enum spf_translation soft_translate(void *mmu, unsigned index, uintptr_t 
     _Atomic uint64_t *leaf;
     _Atomic uint64_t *entry;
 
-    if (pte)
+    /* What a copy forbids, the PTE may allow by now. */
+    if (pte && spf__pte_allows(pte, access))
         return answer(soft, pte, addr, access, out);
     leaf = spf__table_find(&soft->table, slot, addr);
     if (!leaf)
@@ -368,6 +389,7 @@ const struct spf_mmu_ops spf__soft_ops = {
     .owed = soft_owed,
     .repay = soft_repay,
     .move = spf__soft_move,
+    .moved = spf__soft_moved,
     .duplicate = spf__soft_duplicate,
     .destroy = soft_destroy,
 };

@@ -25,10 +25,11 @@ struct change {
 static uint64_t change_pte(_Atomic uint64_t *entry, const struct change *change)
 {
     uint64_t seen = atomic_load_explicit(entry, memory_order_relaxed);
+    unsigned spins = 0;
 
     while (seen & SPF__PTE_PRESENT) {
         if (seen & SPF__PTE_BUSY) {
-            spf__cpu_relax();
+            spf__spin(&spins);
             seen = atomic_load_explicit(entry, memory_order_relaxed);
             continue;
         }
@@ -214,9 +215,9 @@ static void move_leaf(struct spf__table_visit *visit, _Atomic uint64_t *leaf, ui
             continue;
         if (pte & SPF__PTE_HASHED)
             spf__hash_update(soft->hash, moving->change.slot, at, spf__soft_track(soft, entry), 0);
-        /* [O40.b] release: the contents, as the translation that it replaces. */
+        /* Buried, until all have moved: nobody translates there so far. */
         atomic_store_explicit(spf__soft_pte(soft, moving->change.slot, at + shift),
-                              pte & ~SPF__PTE_HASHED, memory_order_release);
+                              pte & ~(SPF__PTE_HASHED | SPF__PTE_PRESENT), memory_order_relaxed);
     }
 }
 
@@ -239,6 +240,31 @@ int spf__soft_move(void *mmu, unsigned slot, uintptr_t from, uintptr_t to, size_
     if (!moving.err)
         spf__table_walk(&soft->table, from, from + len, &visit);
     return moving.err;
+}
+
+static void show_leaf(struct spf__table_visit *visit, _Atomic uint64_t *leaf, uintptr_t start,
+                      uintptr_t end)
+{
+    struct change *change = visit->arg;
+    struct spf__soft *soft = change->soft;
+
+    for (uintptr_t at = start; at < end; at += soft->table.frames->page) {
+        _Atomic uint64_t *entry = &leaf[spf__soft_index(soft, at)];
+        uint64_t pte = atomic_load_explicit(entry, memory_order_relaxed);
+
+        /* [O40.b] release: the contents, as the translation that it replaces. */
+        if (pte)
+            atomic_store_explicit(entry, pte | SPF__PTE_PRESENT, memory_order_release);
+    }
+}
+
+void spf__soft_moved(void *mmu, unsigned slot, uintptr_t to, size_t len)
+{
+    struct spf__soft *soft = mmu;
+    struct change change = {.soft = soft, .slot = spf__table_slot(&soft->table, slot)};
+    struct spf__table_visit visit = {.leaf = show_leaf, .arg = &change};
+
+    spf__table_walk(&soft->table, to, to + len, &visit);
 }
 
 /* ---- a second address space with the same frames */

@@ -95,6 +95,7 @@ void spf__soft_reap(void *mmu, unsigned slot, const struct spf_zap *zap);
 void spf__soft_clean(void *mmu, unsigned slot, uintptr_t addr, size_t len, bool flushed);
 int spf__soft_move(void *mmu, unsigned slot, uintptr_t from, uintptr_t to, size_t len,
                    uint32_t prot);
+void spf__soft_moved(void *mmu, unsigned slot, uintptr_t to, size_t len);
 int spf__soft_duplicate(void *mmu, unsigned slot, void *child);
 
 #endif

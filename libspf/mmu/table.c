@@ -10,6 +10,9 @@
 #include <errno.h>
 #include <string.h>
 
+/* That a run may touch: they and two of each other level fit into half a cache. */
+#define LEAVES_MAX 22u
+
 #define SLOTS_LEN (SPF_THREADS_MAX * sizeof(struct spf__table_slot *))
 
 /* ---- geometry */
@@ -136,11 +139,18 @@ void spf__table_repay(struct spf__table *table, struct spf__table_slot *slot)
     }
 }
 
+void spf__table_give_run(struct spf__table *table, struct spf__table_slot *slot)
+{
+    if (slot->run)
+        spf__frames_give_run(table->frames, slot->run - 1,
+                             (uint32_t)1 << table->bits[leaf_level(table)]);
+    slot->run = 0;
+}
+
 static void slot_drain(struct spf__table *table, struct spf__table_slot *slot)
 {
     spf__table_repay(table, slot);
-    for (uint32_t i = 0; slot->run && i < (uint32_t)1 << table->bits[leaf_level(table)]; i++)
-        spf__frames_give(table->frames, &slot->frames, slot->run - 1 + i);
+    spf__table_give_run(table, slot);
     for (unsigned c = 0; c < table->nclasses; c++)
         spf__frag_drain(&table->class[c], table -> frames, &slot -> frames, &slot -> frags[c]);
     spf__frames_drain(table->frames, &slot->frames);
@@ -278,8 +288,8 @@ int spf__table_prepare(struct spf__table *table, struct spf__table_slot *slot, s
     uint32_t need[SPF_TABLE_LEVELS_MAX] = {0};
     int err = 0;
 
-    if (leaves > SPF__FRAG_CACHE / 4)
-        leaves = SPF__FRAG_CACHE / 4; /* the rest of the run is another fault's */
+    if (leaves > LEAVES_MAX)
+        return -ENOMEM; /* a shorter run, then */
     for (unsigned level = 1; level < table->levels; level++)
         need[table->class_of[level]] += level == leaf_level(table) ? leaves : each;
     for (unsigned c = 0; c < table->nclasses && !err; c++)
@@ -366,11 +376,14 @@ static void visit_level(struct spf__table *table, unsigned level, _Atomic uint64
         uint64_t entry = atomic_load_explicit(&at[i], memory_order_acquire);
         struct span span = span_of(table, level, start, i);
 
+        bool dies = span.start >= visit->floor && span.last < visit->ceiling;
+
         if (!below(entry))
             continue;
-        visit_level(table, level + 1, below(entry), max_addr(start, span.start),
-                    min_addr(last, span.last), visit);
-        if (span.start >= visit->floor && span.last < visit->ceiling) {
+        /* What dies, dies with all that is below, also what this range does not touch. */
+        visit_level(table, level + 1, below(entry), dies ? span.start : max_addr(start, span.start),
+                    dies ? span.last : min_addr(last, span.last), visit);
+        if (dies) {
             /* Relaxed: spf__table_forget comes before anybody relies on it. */
             atomic_store_explicit(&at[i], entry | SPF__DIR_DEAD, memory_order_relaxed);
             visit->died = true;
@@ -404,14 +417,17 @@ static void sweep_level(struct spf__table *table, struct spf__table_slot *slot, 
         return;
     }
     for (size_t i = spf__table_index(table, level, range.start); i <= end; i++) {
-        uint64_t entry = atomic_load_explicit(&at[i], memory_order_relaxed);
+        /* [O36.a] as in walk: a neighbour's fault may just have put one in. */
+        uint64_t entry = atomic_load_explicit(&at[i], memory_order_acquire);
         _Atomic uint64_t *child = (_Atomic uint64_t *)(uintptr_t)(entry & ~SPF__DIR_DEAD);
         struct span span = span_of(table, level, range.start, i);
 
         if (!child)
             continue;
-        span.start = max_addr(range.start, span.start);
-        span.last = min_addr(range.last, span.last);
+        if (!(entry & SPF__DIR_DEAD)) {
+            span.start = max_addr(range.start, span.start);
+            span.last = min_addr(range.last, span.last);
+        }
         sweep_level(table, slot, level + 1, child, span, visit);
         if (!(entry & SPF__DIR_DEAD))
             continue;

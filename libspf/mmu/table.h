@@ -105,7 +105,10 @@ struct spf__table_slot *spf__table_slot(const struct spf__table *table, unsigned
 /* No access is under way that began before the slot's owed frames were taken out. */
 void spf__table_repay(struct spf__table *table, struct spf__table_slot *slot);
 
-/* Tables enough for a run of npages, wherever it is.  0 or -ENOMEM. */
+/* The frames of slot->run back to the pool. */
+void spf__table_give_run(struct spf__table *table, struct spf__table_slot *slot);
+
+/* Tables enough for a run of npages, wherever it is.  0 or -ENOMEM: none, or too many. */
 int spf__table_prepare(struct spf__table *table, struct spf__table_slot *slot, size_t npages);
 
 /* The last-level table of addr; NULL: none.  In an access: `find` remembers. */

@@ -185,7 +185,15 @@ static int uffd_protect(void *mmu, unsigned slot, uintptr_t addr, size_t len, ui
         return err;
     if (!(prot & SPF_PROT_READ))
         return spf__uffd_shut(uffd, addr, len);
-    err = protect_touched(uffd, addr, len, !(prot & SPF_PROT_WRITE));
+    /*
+     * What may fail comes before what gives rights: protection too much does no harm,
+     * the next write faults once.
+     */
+    if (prot & SPF_PROT_WRITE) {
+        err = spf__uffd_reopen(uffd, slot, addr, len, prot);
+        return err ? err : protect_touched(uffd, addr, len, false);
+    }
+    err = protect_touched(uffd, addr, len, true);
     return err ? err : spf__uffd_reopen(uffd, slot, addr, len, prot);
 }
 

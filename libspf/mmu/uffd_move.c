@@ -57,12 +57,30 @@ static int copy_page(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, uint3
     return err == -EFAULT ? 0 : err;
 }
 
+/*
+ * Nobody may write to what is copied until the copy is all there is: a write now
+ * faults, and finds its VMA odd.  If the copy comes to nothing the next write to the
+ * source faults once and goes on.
+ */
+static int freeze(struct spf__uffd *uffd, uintptr_t addr, size_t npages)
+{
+    struct uffdio_writeprotect arg = {
+        .range = {.start = addr, .len = npages << uffd->page_shift},
+        .mode = UFFDIO_WRITEPROTECT_MODE_WP,
+    };
+    int err = -EAGAIN;
+
+    for (int tries = 0; err == -EAGAIN && tries < SPF__UFFD_BUSY_MAX; tries++)
+        err = spf__sys_ioctl(uffd->fd, UFFDIO_WRITEPROTECT, &arg);
+    return err;
+}
+
 /* An absent source must not be read: nobody would answer that fault. */
 static int copy_run(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t npages,
                     uint32_t prot)
 {
     bool there[CHUNK];
-    int err = 0;
+    int err = freeze(uffd, from, npages);
 
     for (size_t done = 0; done < npages && !err;) {
         size_t n = npages - done < CHUNK ? npages - done : CHUNK;
@@ -93,7 +111,7 @@ static int move_some(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_
     return err;
 }
 
-/* A page that can't be moved (pinned, say, or shared since a fork) is copied. */
+/* A page that can't be moved (pinned, say, or in a VMA that mlock has split) is copied. */
 static int move_run(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t npages)
 {
     size_t len = npages << uffd->page_shift;
@@ -113,32 +131,92 @@ static int move_run(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t
         if (err == -ENOMEM)
             return err;
         err = copy_run(uffd, from + done, to + done, 1, SPF_PROT_WRITE);
-        if (err && err != -EEXIST)
+        if (err)
             return err;
         done += uffd->page;
     }
     return 0;
 }
 
-/* Back again; what was copied is still there, and what is there already stays. */
+/* Back again, page by page: what was copied is still there, and what is there stays. */
 static void take_back(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t npages)
 {
-    if (can_move(uffd))
-        move_run(uffd, to, from, npages);
-    spf__uffd_drop(to, npages << uffd->page_shift);
+    for (size_t i = 0; i < npages; i++) {
+        size_t got, at = i << uffd->page_shift;
+        int err = -EAGAIN;
+
+        for (int tries = 0; can_move(uffd) && err == -EAGAIN && tries < SPF__UFFD_BUSY_MAX; tries++)
+            err = move_some(uffd, to + at, from + at, uffd->page, &got);
+        spf__uffd_drop(to + at, uffd->page);
+    }
 }
 
-/* All or nothing; nothing is left at the source.  prot: of the destination. */
-static int transfer(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t len, uint32_t prot)
+/* Pages that are marked, one run after another, from page *page on.  False: no more. */
+static bool next_run(struct spf__pagebits *marked, size_t *page, size_t end, size_t *npages)
 {
-    size_t npages = len >> uffd->page_shift;
-    bool moves = can_move(uffd) && (prot & SPF_PROT_WRITE);
-    int err = moves ? move_run(uffd, from, to, npages) : copy_run(uffd, from, to, npages, prot);
+    while (*page < end && !spf__pagebits_has(marked, *page))
+        ++*page;
+    *npages = 0;
+    while (*page + *npages < end && spf__pagebits_has(marked, *page + *npages))
+        ++*npages;
+    return *npages > 0;
+}
 
-    if (!err)
-        return spf__uffd_drop(from, len);
-    take_back(uffd, from, to, npages);
-    return err;
+/* A range whose marked pages go from one place to another; places are of its first page. */
+struct transfer {
+    struct spf__pagebits *marked;
+    size_t page, npages;
+    uintptr_t from, to;
+    uint32_t prot; /* of the destination */
+};
+
+static uintptr_t at_page(const struct spf__uffd *uffd, uintptr_t base, const struct transfer *t,
+                         size_t page)
+{
+    return base + ((page - t->page) << uffd->page_shift);
+}
+
+static void undo_until(struct spf__uffd *uffd, const struct transfer *t, size_t stop)
+{
+    size_t page = t->page, npages;
+
+    for (; next_run(t->marked, &page, stop, &npages); page += npages)
+        take_back(uffd, at_page(uffd, t->from, t, page), at_page(uffd, t->to, t, page), npages);
+}
+
+/*
+ * All or nothing, and only what is marked: what lies between is somebody else's.  Copied
+ * pages are dropped at the source once all is there.
+ */
+static int transfer(struct spf__uffd *uffd, const struct transfer *t)
+{
+    size_t page = t->page, end = t->page + t->npages, npages;
+    bool moves = can_move(uffd) && (t->prot & SPF_PROT_WRITE);
+    int err = 0;
+
+    for (; !err && next_run(t->marked, &page, end, &npages); page += npages) {
+        uintptr_t from = at_page(uffd, t->from, t, page), to = at_page(uffd, t->to, t, page);
+
+        err = moves ? move_run(uffd, from, to, npages) : copy_run(uffd, from, to, npages, t->prot);
+    }
+    if (err) {
+        undo_until(uffd, t, page);
+        return err;
+    }
+    for (page = t->page; next_run(t->marked, &page, end, &npages); page += npages)
+        spf__uffd_drop(at_page(uffd, t->from, t, page), npages << uffd->page_shift);
+    return 0;
+}
+
+/* The marked pages of the range are marked in another way from now on, elsewhere maybe. */
+static void remark(struct spf__pagebits *is, unsigned slot, const struct transfer *t, size_t shift)
+{
+    size_t page = t->page, end = t->page + t->npages, npages;
+
+    for (; next_run(t->marked, &page, end, &npages); page += npages) {
+        spf__pagebits_clear(t->marked, page, npages);
+        spf__pagebits_mark(is, slot, page + shift, npages);
+    }
 }
 
 /* ---- the stash */
@@ -148,40 +226,49 @@ static int make_stash(struct spf__uffd *uffd)
     return uffd->stash ? 0 : spf__uffd_reserve(uffd, uffd->len, &uffd->stash);
 }
 
-/* Pages that were marked in one way are so in another from now on. */
-static void remark(struct spf__uffd *uffd, struct spf__pagebits *was, struct spf__pagebits *is,
-                   unsigned slot, uintptr_t addr, size_t len)
+static struct transfer transfer_of(const struct spf__uffd *uffd, struct spf__pagebits *marked,
+                                   uintptr_t addr, size_t len)
 {
-    size_t page = spf__uffd_page(uffd, addr), npages = len >> uffd->page_shift;
-
-    spf__pagebits_mark(is, slot, page, npages);
-    spf__pagebits_clear(was, page, npages);
+    return (struct transfer){.marked = marked,
+                             .page = spf__uffd_page(uffd, addr),
+                             .npages = len >> uffd->page_shift,
+                             .prot = SPF_PROT_READ | SPF_PROT_WRITE};
 }
 
 static int stash_away(struct spf__uffd *uffd, uintptr_t addr, size_t len)
 {
+    struct transfer t;
     int err;
 
     if (!spf__uffd_narrow(uffd, &uffd->touched, &addr, &len))
         return 0;
     err = make_stash(uffd);
+    if (err)
+        return err;
+    t = transfer_of(uffd, &uffd->touched, addr, len);
+    t.from = addr;
+    t.to = stash_of(uffd, addr);
+    err = transfer(uffd, &t);
     if (!err)
-        err = transfer(uffd, addr, stash_of(uffd, addr), len, SPF_PROT_READ | SPF_PROT_WRITE);
-    if (!err)
-        remark(uffd, &uffd->touched, &uffd->stashed, 0, addr, len);
+        remark(&uffd->stashed, 0, &t, 0);
     return err;
 }
 
 static int bring_back(struct spf__uffd *uffd, unsigned slot, uintptr_t addr, size_t len,
                       uint32_t prot)
 {
+    struct transfer t;
     int err;
 
     if (!spf__uffd_narrow(uffd, &uffd->stashed, &addr, &len))
         return 0;
-    err = transfer(uffd, stash_of(uffd, addr), addr, len, prot);
+    t = transfer_of(uffd, &uffd->stashed, addr, len);
+    t.from = stash_of(uffd, addr);
+    t.to = addr;
+    t.prot = prot;
+    err = transfer(uffd, &t);
     if (!err)
-        remark(uffd, &uffd->stashed, &uffd->touched, slot, addr, len);
+        remark(&uffd->touched, slot, &t, 0);
     return err;
 }
 
@@ -251,38 +338,39 @@ bool spf__uffd_any_shut(struct spf__uffd *uffd, uintptr_t addr, size_t len)
 
 /* ---- remap */
 
-static int move_stashed(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t len)
+/* Of one kind of pages, those in the range, with the places that they have and get. */
+static int move_marked(struct spf__uffd *uffd, struct spf__pagebits *marked, unsigned slot,
+                       uintptr_t from, uintptr_t to, size_t len, uint32_t prot)
 {
+    bool stashed = marked == &uffd->stashed;
+    struct transfer t;
     uintptr_t at = from;
+    size_t shift; /* of page numbers, modulo 2^64 */
     int err;
 
-    if (!spf__uffd_narrow(uffd, &uffd->stashed, &at, &len))
+    if (!spf__uffd_narrow(uffd, marked, &at, &len))
         return 0;
     to += at - from;
-    err =
-        transfer(uffd, stash_of(uffd, at), stash_of(uffd, to), len, SPF_PROT_READ | SPF_PROT_WRITE);
-    if (err)
-        return err;
-    spf__pagebits_mark(&uffd->stashed, 0, spf__uffd_page(uffd, to), len >> uffd->page_shift);
-    spf__pagebits_clear(&uffd->stashed, spf__uffd_page(uffd, at), len >> uffd->page_shift);
-    return 0;
+    shift = spf__uffd_page(uffd, to) - spf__uffd_page(uffd, at);
+    t = transfer_of(uffd, marked, at, len);
+    t.from = stashed ? stash_of(uffd, at) : at;
+    t.to = stashed ? stash_of(uffd, to) : to;
+    t.prot = prot;
+    err = transfer(uffd, &t);
+    if (!err)
+        remark(marked, slot, &t, shift);
+    return err;
+}
+
+static int move_stashed(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t len)
+{
+    return move_marked(uffd, &uffd->stashed, 0, from, to, len, SPF_PROT_READ | SPF_PROT_WRITE);
 }
 
 static int move_touched(struct spf__uffd *uffd, unsigned slot, uintptr_t from, uintptr_t to,
                         size_t len, uint32_t prot)
 {
-    uintptr_t at = from;
-    int err;
-
-    if (!spf__uffd_narrow(uffd, &uffd->touched, &at, &len))
-        return 0;
-    to += at - from;
-    err = transfer(uffd, at, to, len, prot);
-    if (err)
-        return err;
-    spf__pagebits_mark(&uffd->touched, slot, spf__uffd_page(uffd, to), len >> uffd->page_shift);
-    spf__pagebits_clear(&uffd->touched, spf__uffd_page(uffd, at), len >> uffd->page_shift);
-    return 0;
+    return move_marked(uffd, &uffd->touched, slot, from, to, len, prot);
 }
 
 /*
@@ -318,9 +406,14 @@ int spf__uffd_move(void *mmu, unsigned slot, uintptr_t from, uintptr_t to, size_
     struct spf__uffd *uffd = mmu;
     int err = move_stashed(uffd, from, to, len);
 
+    if (err)
+        return err;
+    err = move_shut(uffd, slot, from, to, len);
     if (!err)
-        err = move_shut(uffd, slot, from, to, len);
-    return err ? err : move_touched(uffd, slot, from, to, len, prot);
+        err = move_touched(uffd, slot, from, to, len, prot);
+    if (err)
+        move_stashed(uffd, to, from, len);
+    return err;
 }
 
 /* ---- making and freeing */

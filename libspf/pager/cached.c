@@ -13,6 +13,7 @@
  */
 #include "libspf/base/frames.h"
 #include "libspf/base/lock.h"
+#include "libspf/base/sigmask.h"
 #include "libspf/base/slab.h"
 #include "libspf/base/sys.h"
 #include "libspf/pager/pager.h"
@@ -35,11 +36,24 @@ struct cached {
     struct spf_frames *frames;
     size_t nbuckets; /* a power of two */
     _Atomic(struct page *) *bucket;
-    struct spf__lock storing; /* before `lock`; held over the backing's store */
+    _Alignas(64) struct spf__lock storing; /* before `lock`; held over the backing's store */
     struct spf__lock lock;
     struct spf__slab pages;
     struct spf__frame_cache spare;
 };
+
+/* With signals off: a handler may fault on a page of this very pager. */
+static void lock(struct cached *c, sigset_t *signals)
+{
+    spf__sigmask_block(signals);
+    spf__lock_acquire(&c->lock);
+}
+
+static void unlock(struct cached *c, const sigset_t *signals)
+{
+    spf__lock_release(&c->lock);
+    spf__sigmask_restore(signals);
+}
 
 /* ---- finding and adding */
 
@@ -60,13 +74,14 @@ static struct page *find(const struct cached *c, uint64_t index)
 
 static int take_frame(struct cached *c, uint32_t *frame)
 {
+    sigset_t signals;
     int err;
 
-    spf__lock_acquire(&c->lock);
+    lock(c, &signals);
     err = spf__frames_fill(c->frames, &c->spare, 1);
     if (!err)
         *frame = spf__frames_take(&c->spare);
-    spf__lock_release(&c->lock);
+    unlock(c, &signals);
     return err;
 }
 
@@ -90,15 +105,16 @@ static int add(struct cached *c, uint64_t index, uint32_t frame, struct page **o
 /* The frame becomes the page's, unless another thread was faster: then that one's is it. */
 static int settle(struct cached *c, uint64_t index, uint32_t frame, struct page **out)
 {
+    sigset_t signals;
     int err = 0;
 
-    spf__lock_acquire(&c->lock);
+    lock(c, &signals);
     *out = find(c, index);
     if (!*out)
         err = add(c, index, frame, out);
     if (err || (*out)->frame != frame)
         spf__frames_give(c->frames, &c->spare, frame);
-    spf__lock_release(&c->lock);
+    unlock(c, &signals);
     return err;
 }
 
@@ -130,6 +146,7 @@ static int fill(struct cached *c, uint64_t offset, void *at)
 
 static int fetch_new(struct cached *c, uint64_t offset, struct page **out)
 {
+    sigset_t signals;
     uint32_t frame;
     int err = take_frame(c, &frame);
 
@@ -138,9 +155,9 @@ static int fetch_new(struct cached *c, uint64_t offset, struct page **out)
     err = fill(c, offset, spf__frame_addr(c->frames, frame));
     if (!err)
         return settle(c, offset >> c->frames->shift, frame, out);
-    spf__lock_acquire(&c->lock);
+    lock(c, &signals);
     spf__frames_give(c->frames, &c->spare, frame);
-    spf__lock_release(&c->lock);
+    unlock(c, &signals);
     return err;
 }
 
@@ -290,12 +307,13 @@ static size_t buckets_for(uint64_t len, size_t page)
 
 static int cached_new(struct spf_pager *backing, struct spf_frames *frames, struct cached **out)
 {
-    struct cached *c = calloc(1, sizeof(*c));
+    struct cached *c = aligned_alloc(64, sizeof(*c));
     void *buckets;
     int err;
 
     if (!c)
         return -ENOMEM;
+    memset(c, 0, sizeof(*c));
     c->backing = backing;
     c->frames = frames;
     c->nbuckets = buckets_for(backing ? backing->len : UINT64_MAX, frames->page);
@@ -332,6 +350,7 @@ int spf_pager_create_cached(struct spf_pager *backing, struct spf_frames *frames
     if (backing)
         spf_pager_get(backing);
     spf__frames_join(frames);
+    spf__frames_serve_handlers(frames);
     return 0;
 }
 
