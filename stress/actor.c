@@ -22,8 +22,10 @@ struct operation {
 };
 
 static const struct operation operations[OP_COUNT] = {
-    [OP_READ] = {"read", op_read, {420, 480}},
+    [OP_READ] = {"read", op_read, {360, 320}},
     [OP_STORE_NOTHING] = {"store", op_store_nothing, {100, 20}},
+    [OP_COPY] = {"copy", op_copy, {30, 80}},
+    [OP_SPLASH] = {"splash", op_splash, {30, 80}},
     [OP_MAP] = {"map", op_map, {80, 60}},
     [OP_UNMAP] = {"unmap", op_unmap, {40, 40}},
     [OP_REMAP] = {"remap", op_remap, {30, 400}},

@@ -2,14 +2,17 @@
 /*
  * What a page must hold, as a function of whose page it is.
  *
- * Word 0 names the place (kind of mapping, birth, range, page), word 1 the
- * content's epoch, word 2 is the actors' own, and the rest follows from the
- * first two, each word another, so that a page made of two halves shows.
+ * Word 0 is the actors' own, word 1 names the place (kind of mapping, birth, range,
+ * page), word 2 the content's epoch, and the rest follows from these two, each word
+ * another, so that a page made of two halves shows.  A splash names range and page
+ * and nothing else: whoever may write to the page at all may write it, at any time.
  * Called by pagers inside signal handlers: arithmetic only.
  */
 #include "stress.h"
 
 #define EPOCH_BITS 40
+#define SPLASH ((uint64_t)0x5b1a5b0000 << 24)
+#define SPLASH_MASK ((uint64_t)0xffffffffff << 24)
 
 /* kind 3, prot 3, dirty 1, fails 1, birth 16, epoch 40: one atomic word a page. */
 uint64_t state_pack(const struct page_state *state)
@@ -46,6 +49,26 @@ static uint64_t place(unsigned range, unsigned page, const struct page_state *st
            page;
 }
 
+/* False: the word of a zero page, or none that content_fill writes. */
+bool content_read_place(uint64_t word, unsigned *range, unsigned *page, struct page_state *state)
+{
+    state->kind = (enum kind)(word >> 56);
+    state->birth = (uint16_t)(word >> 32);
+    *range = word >> 16 & 0xffff;
+    *page = word & 0xffff;
+    return state->kind > KIND_ZERO && state->kind < KIND_COUNT;
+}
+
+uint64_t content_splash(unsigned range, unsigned page)
+{
+    return SPLASH | (uint64_t)range << 8 | page;
+}
+
+bool content_is_splash(uint64_t word)
+{
+    return (word & SPLASH_MASK) == SPLASH;
+}
+
 uint64_t content_mark(unsigned range, unsigned page, const struct page_state *state)
 {
     return mix(place(range, page, state) + (state->epoch << 1)) | 1;
@@ -66,8 +89,8 @@ uint64_t content_word(unsigned range, unsigned page, const struct page_state *st
 
 void content_fill(uint64_t *words, unsigned range, unsigned page, const struct page_state *state)
 {
-    uint64_t rest = content_word(range, page, state, MARK_AT + 1) - (MARK_AT + 1);
+    uint64_t rest = content_word(range, page, state, REST_AT) - REST_AT;
 
     for (unsigned i = 0; i < PAGE_WORDS; i++)
-        words[i] = i <= MARK_AT ? content_word(range, page, state, i) : rest + i;
+        words[i] = i < REST_AT ? content_word(range, page, state, i) : rest + i;
 }

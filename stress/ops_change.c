@@ -104,6 +104,8 @@ static struct page_state some_mapping(struct actor *actor, struct range *range)
     else if (dice < 6)
         state.prot = SPF_PROT_READ;
     /* Mostly one era: neighbours that continue each other become one VMA. */
+    if (state.kind == KIND_LENT && run.frames && (dice & 2))
+        state.kind = KIND_CACHED;
     if (state.kind == KIND_SHARED)
         state.birth = (uint16_t)(dice & 1 ? 0 : actor_below(actor, SHARED_ERAS));
     return state;
@@ -121,7 +123,7 @@ static int map_pieces(struct actor *actor, const struct span *span, const struct
         uint64_t offset = state->kind == KIND_SHARED
                               ? shared_offset(span->range->index, first, state->birth)
                               : object_offset(state->birth, first);
-        int ret = spf_mm_map(run.mm, &addr, n * PAGE, state->prot, flags, pager, offset);
+        int ret = spf_mm_map(span->range->mm, &addr, n * PAGE, state->prot, flags, pager, offset);
 
         if (ret)
             return ret;
@@ -155,7 +157,7 @@ static void map_span(struct actor *actor, const struct span *span, uint32_t flag
         uintptr_t addr = addr_of(span);
 
         expect(actor, span,
-               spf_mm_map(run.mm, &addr, len_of(span), state.prot, flags, pager,
+               spf_mm_map(span->range->mm, &addr, len_of(span), state.prot, flags, pager,
                           object_offset(state.birth, span->first)),
                -EEXIST);
     } else {
@@ -174,7 +176,7 @@ static void unmap_span(struct actor *actor, const struct span *span)
     range_begin(span->range);
     for (unsigned i = 0; i < span->n; i++)
         range_set(span->range, span->first + i, &none);
-    expect(actor, span, spf_mm_unmap(run.mm, addr_of(span), len_of(span)), 0);
+    expect(actor, span, spf_mm_unmap(span->range->mm, addr_of(span), len_of(span)), 0);
     range_end(span->range);
 }
 
@@ -225,7 +227,8 @@ void op_protect(struct actor *actor)
     if (!claim(actor, &span))
         return;
     if (mapped(&span) < span.n) {
-        expect(actor, &span, spf_mm_protect(run.mm, addr_of(&span), len_of(&span), prot), -ENOMEM);
+        expect(actor, &span, spf_mm_protect(span.range->mm, addr_of(&span), len_of(&span), prot),
+               -ENOMEM);
     } else {
         range_begin(span.range);
         for (unsigned i = 0; i < span.n; i++) {
@@ -234,7 +237,8 @@ void op_protect(struct actor *actor)
             state.prot = prot;
             range_set(span.range, span.first + i, &state);
         }
-        expect(actor, &span, spf_mm_protect(run.mm, addr_of(&span), len_of(&span), prot), 0);
+        expect(actor, &span, spf_mm_protect(span.range->mm, addr_of(&span), len_of(&span), prot),
+               0);
         range_end(span.range);
     }
     look(actor, &span, HOW_STORE_NOTHING);
@@ -247,7 +251,7 @@ static struct page_state dropped(struct actor *actor, struct page_state state, u
 {
     state.dirty = false;
     /* Lent pages are the same for ever; they tell by their mark only. */
-    if (state.kind != KIND_LENT)
+    if (state.kind != KIND_LENT && state.kind != KIND_CACHED)
         state.epoch = epoch;
     if (state.fails)
         state.fails = actor_below(actor, 2);
@@ -271,7 +275,7 @@ void op_discard(struct actor *actor)
         state = dropped(actor, state, epoch);
         range_set(span.range, span.first + i, &state);
     }
-    expect(actor, &span, spf_mm_discard(run.mm, addr_of(&span), len_of(&span)), 0);
+    expect(actor, &span, spf_mm_discard(span.range->mm, addr_of(&span), len_of(&span)), 0);
     range_end(span.range);
     look(actor, &span, HOW_LOAD);
     let_go(&span);
@@ -280,11 +284,15 @@ void op_discard(struct actor *actor)
 /* Write the mark into a page that can be written. */
 static void dirty_page(struct actor *actor, struct range *range, unsigned page)
 {
-    struct page_state state = range_page(range, page);
+    struct page_state was = range_page(range, page), state = was;
     unsigned at = MARK_AT;
     uint64_t mark = content_mark(range->index, page, &state);
-    struct access access = {
-        .addr = range_addr(range, page), .how = HOW_STORE, .n = 1, .at = &at, .value = &mark};
+    struct access access = {.mm = range->mm,
+                            .addr = range_addr(range, page),
+                            .how = HOW_STORE,
+                            .n = 1,
+                            .at = &at,
+                            .value = &mark};
     enum touch seen;
 
     if (state.kind == KIND_NONE || !(state.prot & SPF_PROT_WRITE) || state.fails)
@@ -292,7 +300,9 @@ static void dirty_page(struct actor *actor, struct range *range, unsigned page)
     state.dirty = true;
     range_set(range, page, &state);
     seen = touch(&access);
-    if (seen != TOUCH_OK)
+    if (is_shortage(seen))
+        range_set(range, page, &was);
+    else if (seen != TOUCH_OK)
         violation_touch(actor, range, page, HOW_STORE, &state, seen);
 }
 

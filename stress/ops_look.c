@@ -11,12 +11,17 @@
 #include <errno.h>
 #include <string.h>
 
-static struct range *some_range(struct actor *actor)
+struct range *some_range(struct actor *actor)
 {
     return &run.range[actor_below(actor, run.options.ranges)];
 }
 
-static bool is_answer(const struct page_state *want, enum how how, enum touch seen)
+bool is_shortage(enum touch seen)
+{
+    return run.options.frames && seen == TOUCH_NO_MEMORY;
+}
+
+bool is_answer(const struct page_state *want, enum how how, enum touch seen)
 {
     uint32_t need = how == HOW_LOAD ? SPF_PROT_READ : SPF_PROT_WRITE;
 
@@ -25,7 +30,7 @@ static bool is_answer(const struct page_state *want, enum how how, enum touch se
     if (!(want->prot & need))
         /* A page marked as failed answers before the VMA is asked. */
         return seen == TOUCH_SEGV || (want->fails && seen == TOUCH_BUS);
-    return seen == (want->fails ? TOUCH_BUS : TOUCH_OK);
+    return seen == (want->fails ? TOUCH_BUS : TOUCH_OK) || is_shortage(seen);
 }
 
 static void check_words(const struct actor *actor, const struct range *range, unsigned page,
@@ -40,7 +45,7 @@ static void check_words(const struct actor *actor, const struct range *range, un
     }
 }
 
-static void unsettled(struct actor *actor, uintptr_t page)
+void unsettled(struct actor *actor, uintptr_t page)
 {
     touch_doubt(page);
     actor->unsettled++;
@@ -53,12 +58,16 @@ static void unsettled(struct actor *actor, uintptr_t page)
 void look_at(struct actor *actor, const struct range *range, unsigned page, enum how how,
              const struct page_state *want)
 {
-    unsigned rest = MARK_AT + 1 + actor_below(actor, PAGE_WORDS - MARK_AT - 1);
+    unsigned rest = REST_AT + actor_below(actor, (unsigned)TEXT_WORDS - REST_AT);
     /* The place last, and checked first: it tells most about a page that is wrong. */
     unsigned at[4] = {rest, MARK_AT, EPOCH_AT, PLACE_AT};
     uint64_t value[4], generation = 0;
-    struct access access = {
-        .addr = range_addr(range, page), .how = how, .n = 4, .at = at, .value = value};
+    struct access access = {.mm = range->mm,
+                            .addr = range_addr(range, page),
+                            .how = how,
+                            .n = 4,
+                            .at = at,
+                            .value = value};
     struct page_state state;
     enum touch seen;
 
@@ -83,32 +92,42 @@ void look_at(struct actor *actor, const struct range *range, unsigned page, enum
         check_words(actor, range, page, &state, &access);
 }
 
-/* Every word of every page; the caller has claimed the range, or is alone. */
+/* Some words of a page that can be read, held against `want`. */
+static void look_at_words(struct actor *actor, const struct range *range, unsigned page,
+                          const struct page_state *want, unsigned first, unsigned n)
+{
+    unsigned at[TOUCH_WORDS];
+    uint64_t value[TOUCH_WORDS];
+    struct access access = {.mm = range->mm,
+                            .addr = range_addr(range, page),
+                            .how = HOW_LOAD,
+                            .n = n,
+                            .at = at,
+                            .value = value};
+    enum touch seen;
+
+    for (unsigned i = 0; i < n; i++)
+        at[i] = first + i;
+    seen = touch(&access);
+    if (!is_answer(want, HOW_LOAD, seen))
+        violation_touch(actor, range, page, HOW_LOAD, want, seen);
+    if (seen == TOUCH_OK)
+        check_words(actor, range, page, want, &access);
+}
+
+/* Every word of every page, but splashes; the caller has claimed the range, or is alone. */
 void look_at_all(struct actor *actor, const struct range *range)
 {
+    unsigned step = (unsigned)PAGE_WORDS / 64;
+
     for (unsigned page = 0; page < RANGE_PAGES; page++) {
         struct page_state want = range_page(range, page);
 
         look_at(actor, range, page, HOW_LOAD, &want);
         if (want.kind == KIND_NONE || !(want.prot & SPF_PROT_READ) || want.fails)
             continue;
-        for (unsigned first = 0; first < PAGE_WORDS; first += TOUCH_WORDS) {
-            unsigned at[TOUCH_WORDS];
-            uint64_t value[TOUCH_WORDS];
-            struct access access = {.addr = range_addr(range, page),
-                                    .how = HOW_LOAD,
-                                    .n = TOUCH_WORDS,
-                                    .at = at,
-                                    .value = value};
-            enum touch seen;
-
-            for (unsigned i = 0; i < TOUCH_WORDS; i++)
-                at[i] = first + i;
-            seen = touch(&access);
-            if (seen != TOUCH_OK)
-                violation_touch(actor, range, page, HOW_LOAD, &want, seen);
-            check_words(actor, range, page, &want, &access);
-        }
+        for (unsigned first = 0; first < TEXT_WORDS; first += step)
+            look_at_words(actor, range, page, &want, first, step);
     }
 }
 
@@ -141,6 +160,8 @@ static bool prefault_answer(const struct page_state *page, unsigned n, uint32_t 
         else if (page[i].fails)
             fails = true;
     }
+    if (soft_short(ret))
+        return true;
     if (!fault && !fails)
         return ret == 0;
     return (fault && ret == -EFAULT) || (fails && ret == -EIO);
@@ -155,7 +176,7 @@ void op_prefault(struct actor *actor)
     struct snapshot before;
     bool stable = range_snapshot(range, &before), present;
     size_t done = 0;
-    int ret = spf_mm_prefault(run.mm, range_addr(range, first), n * PAGE,
+    int ret = spf_mm_prefault(range->mm, range_addr(range, first), n * PAGE,
                               write ? SPF_ACCESS_WRITE : SPF_ACCESS_READ, &done);
 
     if (done > n * PAGE || (ret == 0 && done != n * PAGE))
@@ -209,7 +230,7 @@ void op_query(struct actor *actor)
     bool stable = range_stable(range, &generation);
     struct page_state want = range_page(range, page);
     struct spf_vma_info info;
-    int ret = spf_mm_query(run.mm, range_addr(range, page), &info);
+    int ret = spf_mm_query(range->mm, range_addr(range, page), &info);
 
     if (!stable || !range_unchanged(range, generation)) {
         actor->unsettled++;
@@ -223,13 +244,13 @@ void op_query(struct actor *actor)
         check_vma(actor, range, page, &want, &info);
 }
 
-void op_walk(struct actor *actor)
+static void walk(const struct actor *actor, struct spf_mm *mm)
 {
     struct spf_vma_info info;
     uintptr_t at = 0;
     int ret;
 
-    while ((ret = spf_mm_next(run.mm, at, &info)) == 0) {
+    while ((ret = spf_mm_next(mm, at, &info)) == 0) {
         if (info.start >= info.end || info.end <= at || info.start % PAGE || info.end % PAGE)
             violation("actor %u: the VMA after %#zx is [%#zx, %#zx)", actor->id, (size_t)at,
                       (size_t)info.start, (size_t)info.end);
@@ -237,6 +258,11 @@ void op_walk(struct actor *actor)
     }
     if (ret != -ENOENT)
         violation("actor %u: spf_mm_next returned %d", actor->id, ret);
+}
+
+void op_walk(struct actor *actor)
+{
+    walk(actor, run.mm[actor_below(actor, run.spaces)]);
 }
 
 static uint64_t sum(const uint64_t *counts, size_t n)
@@ -248,17 +274,25 @@ static uint64_t sum(const uint64_t *counts, size_t n)
     return total;
 }
 
-void op_stats(struct actor *actor)
+static uint64_t faults_of(const struct actor *actor, struct spf_mm *mm)
 {
     struct spf_stats stats;
-    uint64_t faults;
-    int ret = spf_mm_stats(run.mm, &stats, sizeof(stats));
+    int ret = spf_mm_stats(mm, &stats, sizeof(stats));
 
     if (ret)
         violation("actor %u: spf_mm_stats returned %d", actor->id, ret);
-    faults = sum(stats.faults, SPF_ATTEMPT_COUNT);
-    if (faults < actor->seen_faults)
+    return sum(stats.faults, SPF_ATTEMPT_COUNT);
+}
+
+void op_stats(struct actor *actor)
+{
+    unsigned space = actor_below(actor, run.spaces);
+    uint64_t faults = faults_of(actor, run.mm[space]);
+
+    if (faults < actor->seen_faults[space])
         violation("actor %u: the faults counted ran backwards, from %llu to %llu", actor->id,
-                  (unsigned long long)actor->seen_faults, (unsigned long long)faults);
-    actor->seen_faults = faults;
+                  (unsigned long long)actor->seen_faults[space], (unsigned long long)faults);
+    actor->seen_faults[space] = faults;
+    if (run.frames)
+        soft_check_tables(false);
 }

@@ -12,14 +12,14 @@
 #include <string.h>
 
 /*
- * Visits ask for this alignment.  No range covers such an address, so that
- * "anywhere" never means the middle of somebody's range.
+ * Visits ask for an alignment, run.visit_shift.  No range covers such an address, so
+ * that "anywhere" never means the middle of somebody's range.
  */
-#define VISIT_SHIFT 26
 #define VISIT_PAGES 16u
 
 struct visit {
     struct actor *actor;
+    struct spf_mm *mm;
     uint64_t *memory;
     size_t len; /* bytes that the pager has: the last page may be short */
     unsigned npages;
@@ -29,22 +29,28 @@ struct visit {
 
 void op_register(struct actor *actor)
 {
-    int ret = spf_thread_register(run.mm);
+    int ret = spf_thread_register(run.mm[actor_below(actor, run.spaces)]);
 
     if (ret)
         violation("actor %u: spf_thread_register returned %d", actor->id, ret);
 }
 
-void op_leave(struct actor *actor)
+static void leave(const struct actor *actor, struct spf_mm *mm)
 {
-    int ret = spf_thread_unregister(run.mm);
+    int ret = spf_thread_unregister(mm);
 
     if (ret && ret != -ENOENT)
         violation("actor %u: spf_thread_unregister returned %d", actor->id, ret);
-    ret = spf_thread_unregister(run.mm);
+    ret = spf_thread_unregister(mm);
     if (ret != -ENOENT)
         violation("actor %u: spf_thread_unregister, after it had left, returned %d", actor->id,
                   ret);
+}
+
+void op_leave(struct actor *actor)
+{
+    for (unsigned i = 0; i < run.spaces; i++)
+        leave(actor, run.mm[i]);
 }
 
 static uint64_t visit_word(const struct visit *visit, unsigned page, unsigned at)
@@ -57,8 +63,12 @@ static uint64_t visit_word(const struct visit *visit, unsigned page, unsigned at
 static enum touch visit_touch(const struct visit *visit, unsigned page, enum how how, unsigned at,
                               uint64_t *value)
 {
-    const struct access access = {
-        .addr = visit->addr + page * PAGE, .how = how, .n = 1, .at = &at, .value = value};
+    const struct access access = {.mm = visit->mm,
+                                  .addr = visit->addr + page * PAGE,
+                                  .how = how,
+                                  .n = 1,
+                                  .at = &at,
+                                  .value = value};
 
     return touch(&access);
 }
@@ -68,6 +78,8 @@ static void visit_check(const struct visit *visit, unsigned page, unsigned at, u
     uint64_t seen = 0;
     enum touch how = visit_touch(visit, page, HOW_LOAD, at, &seen);
 
+    if (how == TOUCH_NO_MEMORY)
+        return;
     if (how != TOUCH_OK || seen != want)
         violation("actor %u: visit at %#zx, page %u word %u: expected %#llx, %s %#llx",
                   visit->actor->id, (size_t)visit->addr, page, at, (unsigned long long)want,
@@ -80,13 +92,17 @@ static void visit_use(const struct visit *visit)
     struct actor *actor = visit->actor;
     unsigned page = actor_below(actor, visit->npages);
     uint64_t mark = actor_random(actor);
+    enum touch seen;
 
     for (unsigned i = 0; i < visit->npages; i++) {
-        unsigned at = actor_below(actor, PAGE_WORDS);
+        unsigned at = actor_below(actor, (unsigned)PAGE_WORDS);
 
         visit_check(visit, i, at, visit_word(visit, i, at));
     }
-    if (visit_touch(visit, page, HOW_STORE, PAGE_WORDS - 1, &mark) != TOUCH_OK)
+    seen = visit_touch(visit, page, HOW_STORE, PAGE_WORDS - 1, &mark);
+    if (seen == TOUCH_NO_MEMORY)
+        return;
+    if (seen != TOUCH_OK)
         violation("actor %u: visit at %#zx: a store into page %u failed", actor->id,
                   (size_t)visit->addr, page);
     visit_check(visit, page, PAGE_WORDS - 1, mark);
@@ -96,8 +112,9 @@ static void visit_prepare(struct visit *visit)
 {
     struct actor *actor = visit->actor;
 
+    visit->mm = run.mm[actor_below(actor, run.spaces)];
     visit->npages = 1 + actor_below(actor, VISIT_PAGES);
-    visit->len = visit->npages * PAGE - actor_below(actor, PAGE_WORDS) * sizeof(uint64_t);
+    visit->len = visit->npages * PAGE - actor_below(actor, (unsigned)PAGE_WORDS) * sizeof(uint64_t);
     visit->state = (struct page_state){
         .kind = KIND_LENT, .birth = (uint16_t)actor->id, .epoch = actor_random(actor) >> 24};
     visit->memory = aligned_alloc(PAGE, visit->npages * PAGE);
@@ -115,12 +132,12 @@ static bool visit_map(struct visit *visit)
 
     if (ret)
         violation("actor %u: spf_pager_create_buffer returned %d", visit->actor->id, ret);
-    ret = spf_mm_map(run.mm, &visit->addr, visit->npages * PAGE, SPF_PROT_READ | SPF_PROT_WRITE,
-                     SPF_MAP_ALIGNED(VISIT_SHIFT), pager, 0);
+    ret = spf_mm_map(visit->mm, &visit->addr, visit->npages * PAGE, SPF_PROT_READ | SPF_PROT_WRITE,
+                     SPF_MAP_ALIGNED(run.visit_shift), pager, 0);
     spf_pager_put(pager);
     if (ret == -ENOMEM && run.options.threads > 4)
         return false;
-    if (ret || visit->addr & ((1u << VISIT_SHIFT) - 1))
+    if (ret || visit->addr & (((uintptr_t)1 << run.visit_shift) - 1))
         violation("actor %u: an aligned map anywhere returned %d, address %#zx", visit->actor->id,
                   ret, (size_t)visit->addr);
     return true;
@@ -134,10 +151,10 @@ void op_visit(struct actor *actor)
     visit_prepare(&visit);
     if (visit_map(&visit)) {
         visit_use(&visit);
-        ret = spf_mm_unmap(run.mm, visit.addr, visit.npages * PAGE);
+        ret = spf_mm_unmap(visit.mm, visit.addr, visit.npages * PAGE);
     }
     if (!ret)
-        ret = spf_mm_quiesce(run.mm);
+        ret = spf_mm_quiesce(visit.mm);
     if (ret)
         violation("actor %u: unmap or quiesce after a visit returned %d", actor->id, ret);
     memset(visit.memory, 0xdb, visit.npages * PAGE);

@@ -14,16 +14,22 @@
 static const char usage[] =
     "usage: spf-stress [options]\n"
     "  --seconds N     run so long (or $SPF_STRESS_SECONDS; 10)\n"
+    "  --share N       one in N of these seconds, 1 at least (1)\n"
     "  --threads N     threads (4)\n"
     "  --seed N        choices of the threads; how they interleave is not reproducible\n"
-    "  --delivery inline|pool|direct   (inline; direct with --mmu table)\n"
-    "  --mmu uffd|table                (uffd; table: a software MMU, no userfaultfd)\n"
+    "  --delivery inline|pool|direct   (inline; direct without userfaultfd)\n"
+    "  --mmu uffd|table                (uffd; table: the stress's own MMU, no userfaultfd)\n"
+    "        x86_64|radix1|radix16|radix256|hash_tracked|hash_search|hash_by_hash\n"
+    "                  the library's software page tables; of POWER's radix the fragments\n"
+    "  --spaces 1|2    these: so many mms over one pool of frames (1)\n"
+    "  --frames N      these: frames in the pool (0: as many as can be needed)\n"
     "  --workers N     pool: worker threads (2)\n"
     "  --around auto|N pages a fault (1)\n"
     "  --attempt auto|speculative|locked\n"
     "  --ranges N      ranges that the threads share, 1..64 (64)\n"
     "  --mix all|remap operations: all, or mostly faults against unmap and map\n"
-    "  --delay N       table: yields inside each install (0: now and then one)\n"
+    "  --delay N       table: yields inside each install (0: now and then one); software\n"
+    "                  page tables: in the middle of a copy (0: none)\n"
     "  --lenient-mmu   table: leave it to the content check to find a broken engine\n"
     "\n"
     "Exit status: 0 nothing found; 1 a violation; 2 usage; 77 userfaultfd refused.\n";
@@ -53,6 +59,24 @@ static unsigned choice(const char *option, const char *text, const char *const *
     refuse(option, text);
 }
 
+static const char *const mmus[] = {
+    [MMU_UFFD] = "uffd",
+    [MMU_TABLE] = "table",
+    [MMU_X86_64] = "x86_64",
+    [MMU_RADIX1] = "radix1",
+    [MMU_RADIX16] = "radix16",
+    [MMU_RADIX256] = "radix256",
+    [MMU_HASH_TRACKED] = "hash_tracked",
+    [MMU_HASH_SEARCH] = "hash_search",
+    [MMU_HASH_BY_HASH] = "hash_by_hash",
+    [MMU_HASH_BY_HASH + 1] = NULL,
+};
+
+const char *mmu_name(enum mmu mmu)
+{
+    return mmus[mmu];
+}
+
 static void defaults(struct options *options)
 {
     const char *seconds = getenv("SPF_STRESS_SECONDS");
@@ -61,6 +85,7 @@ static void defaults(struct options *options)
     clock_gettime(CLOCK_REALTIME, &now);
     *options = (struct options){
         .seconds = seconds ? (unsigned)number("--seconds", seconds, 1, 10000000) : 10,
+        .share = 1,
         .threads = 4,
         .seed = (uint64_t)now.tv_sec * 1000003u ^ (uint64_t)now.tv_nsec,
         .delivery = SPF_DELIVERY_INLINE,
@@ -68,6 +93,7 @@ static void defaults(struct options *options)
         .attempt = SPF_ATTEMPT_AUTO,
         .workers = 2,
         .ranges = RANGES_MAX,
+        .spaces = 1,
     };
 }
 
@@ -88,13 +114,23 @@ static uint32_t around_named(const char *text)
 }
 
 static const struct option longs[] = {
-    {"seconds", required_argument, NULL, 's'}, {"threads", required_argument, NULL, 't'},
-    {"seed", required_argument, NULL, 'r'},    {"delivery", required_argument, NULL, 'd'},
-    {"mmu", required_argument, NULL, 'm'},     {"workers", required_argument, NULL, 'w'},
-    {"around", required_argument, NULL, 'a'},  {"attempt", required_argument, NULL, 'p'},
-    {"ranges", required_argument, NULL, 'n'},  {"mix", required_argument, NULL, 'x'},
-    {"delay", required_argument, NULL, 'y'},   {"lenient-mmu", no_argument, NULL, 'l'},
-    {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+    {"seconds", required_argument, NULL, 's'},
+    {"threads", required_argument, NULL, 't'},
+    {"seed", required_argument, NULL, 'r'},
+    {"delivery", required_argument, NULL, 'd'},
+    {"mmu", required_argument, NULL, 'm'},
+    {"workers", required_argument, NULL, 'w'},
+    {"around", required_argument, NULL, 'a'},
+    {"attempt", required_argument, NULL, 'p'},
+    {"ranges", required_argument, NULL, 'n'},
+    {"mix", required_argument, NULL, 'x'},
+    {"delay", required_argument, NULL, 'y'},
+    {"lenient-mmu", no_argument, NULL, 'l'},
+    {"spaces", required_argument, NULL, 'o'},
+    {"frames", required_argument, NULL, 'f'},
+    {"share", required_argument, NULL, 'q'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
 };
 
 static void numeric(struct options *o, int letter, const char *text)
@@ -115,6 +151,15 @@ static void numeric(struct options *o, int letter, const char *text)
     case 'n':
         o->ranges = (unsigned)number("--ranges", text, 1, RANGES_MAX);
         break;
+    case 'q':
+        o->share = (unsigned)number("--share", text, 1, 1000);
+        break;
+    case 'o':
+        o->spaces = (unsigned)number("--spaces", text, 1, SPACES_MAX);
+        break;
+    case 'f':
+        o->frames = (unsigned)number("--frames", text, 0, 1u << 24);
+        break;
     case 'y':
         o->delay = (unsigned)number("--delay", text, 0, 100000);
         break;
@@ -125,7 +170,6 @@ static void numeric(struct options *o, int letter, const char *text)
 static void apply(struct options *o, int letter, int *delivery, int *mmu)
 {
     static const char *const deliveries[] = {"inline", "pool", "direct", NULL};
-    static const char *const mmus[] = {"uffd", "table", NULL};
     static const char *const mixes[] = {"all", "remap", NULL};
 
     switch (letter) {
@@ -152,6 +196,24 @@ static void apply(struct options *o, int letter, int *delivery, int *mmu)
     }
 }
 
+/* What was not said, and what can't be had together. */
+static void settle(struct options *o, int delivery, int mmu)
+{
+    if (mmu < 0)
+        mmu = delivery == SPF_DELIVERY_DIRECT ? MMU_TABLE : MMU_UFFD;
+    o->mmu = (enum mmu)mmu;
+    o->seconds = o->seconds > o->share ? o->seconds / o->share : 1;
+    if (delivery >= 0)
+        o->delivery = (enum spf_delivery)delivery;
+    else if (o->mmu != MMU_UFFD)
+        o->delivery = SPF_DELIVERY_DIRECT;
+    /* A table has no hardware that would deliver; userfaultfd cannot be asked directly here. */
+    if ((o->mmu != MMU_UFFD) != (o->delivery == SPF_DELIVERY_DIRECT))
+        refuse("--delivery", "with this --mmu");
+    if (!soft_chosen(o->mmu) && (o->spaces > 1 || o->frames))
+        refuse("--spaces or --frames", "with this --mmu");
+}
+
 void options_parse(struct options *options, int argc, char **argv)
 {
     int letter, delivery = -1, mmu = -1;
@@ -166,12 +228,5 @@ void options_parse(struct options *options, int argc, char **argv)
     }
     if (optind < argc)
         refuse("argument", argv[optind]);
-    options->table = mmu == 1 || (mmu < 0 && delivery == SPF_DELIVERY_DIRECT);
-    if (delivery >= 0)
-        options->delivery = (enum spf_delivery)delivery;
-    else if (options->table)
-        options->delivery = SPF_DELIVERY_DIRECT;
-    /* A table has no hardware that would deliver; userfaultfd cannot be asked directly here. */
-    if (options->table != (options->delivery == SPF_DELIVERY_DIRECT))
-        refuse("--delivery", "with this --mmu");
+    settle(options, delivery, mmu);
 }

@@ -213,6 +213,18 @@ static void lend(struct object *object, const struct range *range, const struct 
         content_fill(object->lent + i * PAGE_WORDS, range ? range->index : NO_RANGE, i, lent);
 }
 
+/* The same pages, kept in frames. */
+static struct spf_pager *keep(struct spf_pager *backing)
+{
+    struct spf_pager *cached;
+    int ret = spf_pager_create_cached(backing, run.frames, &cached);
+
+    if (ret)
+        violation("spf_pager_create_cached returned %d", ret);
+    spf_pager_put(backing);
+    return cached;
+}
+
 struct spf_pager *object_create(enum kind kind, const struct range *range, uint16_t birth,
                                 const struct page_state *lent, bool nonblocking)
 {
@@ -228,13 +240,13 @@ struct spf_pager *object_create(enum kind kind, const struct range *range, uint1
     object->range = range;
     object->birth = birth;
     object->nonblocking = nonblocking;
-    if (kind == KIND_LENT)
+    if (kind != KIND_OWN)
         lend(object, range, lent);
-    if (spf_pager_create(kind == KIND_LENT ? &lent_ops : &own_ops, object,
+    if (spf_pager_create(kind == KIND_OWN ? &own_ops : &lent_ops, object,
                          nonblocking ? SPF_PAGER_NONBLOCKING : 0, &pager))
         violation("spf_pager_create failed");
     atomic_fetch_add_explicit(&created, 1, memory_order_relaxed);
-    return pager;
+    return kind == KIND_CACHED ? keep(pager) : pager;
 }
 
 int pagers_start(void)

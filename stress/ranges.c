@@ -13,9 +13,11 @@
 
 void ranges_place(uintptr_t base)
 {
+    /* Of two spaces, at the same addresses. */
     for (unsigned i = 0; i < run.options.ranges; i++) {
         run.range[i].index = i;
-        run.range[i].addr = base + i * RANGE_LEN;
+        run.range[i].mm = run.mm[i % run.spaces];
+        run.range[i].addr = base + i / run.spaces * RANGE_LEN;
     }
 }
 

@@ -13,7 +13,7 @@
 
 #define TEXT 1024
 
-static const char *const kind_names[] = {"nothing", "zero", "shared", "own", "lent"};
+static const char *const kind_names[] = {"nothing", "zero", "shared", "own", "lent", "cached"};
 
 static void say(const char *text)
 {
@@ -52,7 +52,8 @@ static const char *access_name(enum how how)
 
 static const char *touch_name(enum touch touch)
 {
-    static const char *const names[] = {"succeeded", "got SIGSEGV", "got SIGBUS"};
+    static const char *const names[] = {"succeeded", "got SIGSEGV", "got SIGBUS",
+                                        "found no memory"};
 
     return names[touch];
 }
@@ -74,14 +75,14 @@ static void describe(char *text, size_t size, const struct page_state *state)
 /* Word 0 read as a place, if it can be one: tells a stale page from garbage. */
 static void describe_place(char *text, size_t size, uint64_t word)
 {
-    uint64_t kind = word >> 56;
+    struct page_state state;
+    unsigned range, page;
 
-    if (kind == KIND_NONE || kind > KIND_LENT)
-        snprintf(text, size, "%#" PRIx64, word);
+    if (content_read_place(word, &range, &page, &state))
+        snprintf(text, size, "a page of kind %s, birth %u, range %u, page %u",
+                 kind_names[state.kind], state.birth, range, page);
     else
-        snprintf(text, size, "a page of kind %s, birth %u, range %u, page %u", kind_names[kind],
-                 (unsigned)(word >> 32 & 0xffff), (unsigned)(word >> 16 & 0xffff),
-                 (unsigned)(word & 0xffff));
+        snprintf(text, size, "%#" PRIx64, word);
 }
 
 void violation_content(const struct actor *actor, const struct range *range, unsigned page,
@@ -118,7 +119,7 @@ void report_begin(void)
     static const char *const deliveries[] = {"inline", "pool", "direct"};
 
     printf("stress: seed %" PRIu64 ", %u s, %u threads, %s, %s, %u ranges\n", o->seed, o->seconds,
-           o->threads, o->table ? "table" : "uffd", deliveries[o->delivery], o->ranges);
+           o->threads, mmu_name(o->mmu), deliveries[o->delivery], o->ranges);
     printf("stress: the seed gives each thread's choices; their interleaving is the machine's\n");
     fflush(stdout);
 }
@@ -200,11 +201,15 @@ void report_end(const struct spf_stats *stats)
            "  revocations %" PRIu64 "  late verdicts %" PRIu64 "\n",
            stats->last_tries, stats->shared_fetches, stats->drain_waits, stats->revocations,
            atomic_load(&run.late));
+    if (run.frames)
+        printf("also  accesses %" PRIu64 "  their faults %" PRIu64 "  flush_waits %" PRIu64 "\n",
+               stats->accesses, stats->access_faults, stats->flush_waits);
     report_missing(stats);
     fflush(stdout);
     if (faults != outcomes)
         violation("%" PRIu64 " faults by attempt, but %" PRIu64 " by outcome", faults, outcomes);
     printf("stress: ok seed %" PRIu64 ", %" PRIu64 " accesses checked, %" PRIu64
-           " unsettled, %" PRIu64 " faults, %" PRIu64 " lives of threads\n",
-           run.options.seed, checked, unsettled, faults, lives);
+           " unsettled, %" PRIu64 " faults, %" PRIu64 " without memory, %" PRIu64
+           " lives of threads\n",
+           run.options.seed, checked, unsettled, faults, atomic_load(&run.no_memory), lives);
 }

@@ -7,7 +7,8 @@
  * choices; threads that play it begin and end while the run goes on.  A range's
  * *generation* is odd while the actor that *claimed* it changes it.  The *state*
  * of a page, one word, says what an access to it must meet: a stale, lost or
- * doubled page differs from it and is caught at the read.
+ * doubled page differs from it and is caught at the read.  A *space* is an mm;
+ * there may be two, which draw from one pool of frames (soft.c).
  */
 #ifndef STRESS_H
 #define STRESS_H
@@ -22,9 +23,10 @@
 
 #define RANGES_MAX 64u
 #define RANGE_PAGES 64u
-#define PAGE ((size_t)4096)
+#define PAGE (run.page) /* bytes: 4096, or 65536 with the tables of POWER */
 #define PAGE_WORDS (PAGE / sizeof(uint64_t))
 #define ACTORS_MAX 1024u
+#define SPACES_MAX 2u
 
 /* options.c */
 
@@ -33,23 +35,39 @@ enum mix {
     MIX_REMAP, /* mostly faults against unmap and map at the same place */
 };
 
+enum mmu {
+    MMU_UFFD,
+    MMU_TABLE,  /* the stress's own: table.c */
+    MMU_X86_64, /* from here on, software page tables: soft.c */
+    MMU_RADIX1, /* POWER's radix, by table fragments to a page */
+    MMU_RADIX16,
+    MMU_RADIX256,
+    MMU_HASH_TRACKED,
+    MMU_HASH_SEARCH,
+    MMU_HASH_BY_HASH,
+};
+
 struct options {
     unsigned seconds;
+    unsigned share; /* of these, one in so many */
     unsigned threads;
     uint64_t seed;
     enum spf_delivery delivery;
-    bool table; /* the software MMU instead of userfaultfd */
+    enum mmu mmu;
     uint32_t around;
     enum spf_attempt attempt;
     unsigned workers;
     unsigned ranges;
     enum mix mix;
-    unsigned delay;   /* table: yields inside an install, to give others time to err */
+    unsigned delay;   /* yields inside an install (table) or copy (soft): others have time to err */
     bool lenient_mmu; /* table: broken promises of the engine are left to the content check */
+    unsigned spaces;  /* soft: mms over one pool */
+    unsigned frames;  /* soft: in the pool; 0: as many as can be needed */
 };
 
 /* Exits with 2 after a message when the arguments make no sense. */
 void options_parse(struct options *options, int argc, char **argv);
+const char *mmu_name(enum mmu mmu);
 
 /* content.c: what a page must hold. */
 
@@ -59,6 +77,8 @@ enum kind {
     KIND_SHARED,   /* the run's one pager: neighbours merge */
     KIND_OWN,      /* a pager made for this mapping */
     KIND_LENT,     /* likewise, and it lends its own memory instead of filling a buffer */
+    KIND_CACHED,   /* soft: such a one kept in frames, which are mapped until written to */
+    KIND_COUNT,
 };
 
 struct page_state {
@@ -71,21 +91,28 @@ struct page_state {
 };
 
 #define SHARED_ERAS 4u /* few, so that neighbours often continue each other */
-#define PLACE_AT 0u    /* the word that says whose page it is */
-#define EPOCH_AT 1u
-#define MARK_AT 2u /* the only word that actors write */
+#define MARK_AT 0u     /* the only word that actors write (but see soft.c) */
+#define PLACE_AT 1u    /* says whose page it is */
+#define EPOCH_AT 2u
+#define REST_AT 3u
+#define TEXT_WORDS (PAGE_WORDS / (run.frames ? 2 : 1)) /* the rest of the page is for splashes */
 
 uint64_t state_pack(const struct page_state *state);
 struct page_state state_unpack(uint64_t word);
 uint64_t content_word(unsigned range, unsigned page, const struct page_state *state, unsigned at);
 void content_fill(uint64_t *words, unsigned range, unsigned page, const struct page_state *state);
 uint64_t content_mark(unsigned range, unsigned page, const struct page_state *state);
+uint64_t content_splash(unsigned range, unsigned page);
+bool content_is_splash(uint64_t word);
+bool content_read_place(uint64_t word, unsigned *range, unsigned *page, struct page_state *state);
 
 /* ranges.c */
 
 struct range {
     unsigned index;
+    struct spf_mm *mm;
     uintptr_t addr;
+    _Atomic int splash;          /* soft: held by who reads or writes the splashes in its pages */
     _Atomic int claim;           /* 0, or 1 + the actor's number */
     _Atomic uint64_t generation; /* odd: being changed */
     _Atomic uint64_t state[RANGE_PAGES];
@@ -131,6 +158,7 @@ enum touch {
     TOUCH_OK,
     TOUCH_SEGV,
     TOUCH_BUS,
+    TOUCH_NO_MEMORY, /* soft, and the pool is short */
 };
 
 enum how {
@@ -140,6 +168,7 @@ enum how {
 };
 
 struct access {
+    struct spf_mm *mm;
     uintptr_t addr; /* of the page */
     enum how how;
     size_t n;           /* words, at most TOUCH_WORDS */
@@ -147,7 +176,7 @@ struct access {
     uint64_t *value;    /* loaded, or to be stored */
 };
 
-#define TOUCH_WORDS 8u
+#define TOUCH_WORDS 128u
 
 void touch_start(void);
 enum touch touch(const struct access *access);
@@ -167,11 +196,24 @@ struct table *table_create(uintptr_t base, size_t len);
 enum touch table_touch(struct table *table, const struct access *access);
 bool table_present(struct table *table, uintptr_t addr, unsigned npages);
 
+/* soft.c, ops_soft.c: software page tables. */
+
+bool soft_chosen(enum mmu mmu);
+void soft_attr(struct spf_mm_attr *attr);
+enum touch soft_touch(const struct access *access);
+/* What a call that may draw frames returned: was there none?  A violation if there must be. */
+bool soft_short(int ret);
+void soft_check_tables(bool empty);
+void soft_stop(void);
+bool soft_trapped(uintptr_t addr);
+
 /* actor.c */
 
 enum op {
     OP_READ,
     OP_STORE_NOTHING,
+    OP_COPY,
+    OP_SPLASH,
     OP_MAP,
     OP_UNMAP,
     OP_REMAP,
@@ -194,10 +236,10 @@ struct actor {
     _Alignas(64) unsigned id;
     uint64_t random;
     pthread_t thread;
-    _Atomic int done;      /* the thread that played it has ended its life */
-    _Atomic uint64_t beat; /* for the watchdog */
-    _Atomic int op;        /* what it is in: for the watchdog */
-    uint64_t seen_faults;  /* spf_mm_stats must not run backwards */
+    _Atomic int done;                 /* the thread that played it has ended its life */
+    _Atomic uint64_t beat;            /* for the watchdog */
+    _Atomic int op;                   /* what it is in: for the watchdog */
+    uint64_t seen_faults[SPACES_MAX]; /* spf_mm_stats must not run backwards */
     uint64_t ops[OP_COUNT];
     uint64_t lives;
     uint64_t checked;   /* accesses that were held against the state */
@@ -212,6 +254,8 @@ unsigned actor_below(struct actor *actor, unsigned limit);
 /* ops_look.c, ops_change.c, ops_thread.c */
 
 void op_read(struct actor *actor);
+void op_copy(struct actor *actor);
+void op_splash(struct actor *actor);
 void op_store_nothing(struct actor *actor);
 void op_prefault(struct actor *actor);
 void op_query(struct actor *actor);
@@ -230,6 +274,11 @@ void op_leave(struct actor *actor);
 void look_at(struct actor *actor, const struct range *range, unsigned page, enum how how,
              const struct page_state *want);
 void look_at_all(struct actor *actor, const struct range *range);
+struct range *some_range(struct actor *actor);
+void unsettled(struct actor *actor, uintptr_t page);
+/* The pool is short, and that is why the access could not be made. */
+bool is_shortage(enum touch seen);
+bool is_answer(const struct page_state *want, enum how how, enum touch seen);
 
 /* report.c */
 
@@ -246,8 +295,14 @@ void report_end(const struct spf_stats *stats);
 /* The run: one a process, since signal handlers and pagers have no argument to find it by. */
 struct run {
     struct options options;
-    struct spf_mm *mm;
+    size_t page;
+    size_t arena_len;
+    unsigned visit_shift; /* visits are placed at multiples of this power of two */
+    unsigned spaces;
+    struct spf_mm *mm[SPACES_MAX];
     struct table *table;
+    struct spf_frames *frames;  /* soft */
+    _Atomic uint64_t no_memory; /* soft: accesses and prefaults that found no frame */
     struct range range[RANGES_MAX];
     struct actor *actor;
     _Atomic int stop;

@@ -279,7 +279,7 @@ static enum spf_outcome fault(const struct access *access, uint32_t state)
         .flags = SPF_FAULT_USER | (state == READ_ONLY ? SPF_FAULT_WRITE_PROTECTED : 0),
         .attempt = run.options.attempt,
     };
-    int ret = spf_mm_fault(run.mm, &request, &answer);
+    int ret = spf_mm_fault(access->mm, &request, &answer);
 
     if (ret)
         violation("spf_mm_fault at %#zx returned %d", (size_t)request.addr, ret);

@@ -3,7 +3,8 @@
  * Guarded accesses to pages: an access that ends in a signal is an answer.
  *
  * With userfaultfd the access is a real one, and SIGSEGV or SIGBUS brings the
- * thread back here.  With the software MMU it goes through the table.
+ * thread back here.  With the stress's own MMU it goes through its table, and with
+ * software page tables it is a call.
  *
  * Late verdicts.  In pool delivery on a kernel without POISON a signal is queued by
  * a worker, and what wakes the thread meanwhile (an install or protect next door)
@@ -102,6 +103,8 @@ static void on_signal(int signal, siginfo_t *info, void *context)
     uintptr_t page = (uintptr_t)info->si_addr & ~(PAGE - 1);
     bool queued = info->si_code == SI_QUEUE && run.may_be_late;
 
+    if (run.frames && soft_trapped((uintptr_t)info->si_addr))
+        return;
     /* The page touched last is doubtful until it is known whether it changed meanwhile. */
     if (queued && (guard.armed ? page != guard.page && doubtful(page)
                                : page == guard.page || doubtful(page))) {
@@ -163,6 +166,8 @@ static enum touch memory_touch(const struct access *access)
 
 enum touch touch(const struct access *access)
 {
+    if (run.frames)
+        return soft_touch(access);
     return run.table ? table_touch(run.table, access) : memory_touch(access);
 }
 
@@ -180,5 +185,8 @@ static bool memory_present(uintptr_t addr, unsigned npages)
 
 bool touch_present(uintptr_t addr, unsigned npages)
 {
+    /* Of software page tables nobody can tell without a fault. */
+    if (run.frames)
+        return true;
     return run.table ? table_present(run.table, addr, npages) : memory_present(addr, npages);
 }

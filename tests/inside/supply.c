@@ -25,6 +25,7 @@ void __real_free(void *block);
 int __real_spf__sys_map(size_t len, bool writable, void **out);
 int __real_spf__sys_reserve(size_t len, void **out);
 void __real_spf__sys_unmap(void *addr, size_t len);
+void __real_spf__sys_unreserve(void *addr, size_t len);
 void *__real_spf__slab_take(struct spf__slab *slab);
 void __real_spf__slab_give(struct spf__slab *slab, void *object);
 void __real_spf__slab_fini(struct spf__slab *slab);
@@ -35,6 +36,7 @@ void __wrap_free(void *block);
 int __wrap_spf__sys_map(size_t len, bool writable, void **out);
 int __wrap_spf__sys_reserve(size_t len, void **out);
 void __wrap_spf__sys_unmap(void *addr, size_t len);
+void __wrap_spf__sys_unreserve(void *addr, size_t len);
 void *__wrap_spf__slab_take(struct spf__slab *slab);
 void __wrap_spf__slab_give(struct spf__slab *slab, void *object);
 void __wrap_spf__slab_fini(struct spf__slab *slab);
@@ -155,6 +157,13 @@ void __wrap_spf__sys_unmap(void *addr, size_t len)
         ASAN_UNPOISON_MEMORY_REGION(addr, len);
     }
     __real_spf__sys_unmap(addr, len);
+}
+
+void __wrap_spf__sys_unreserve(void *addr, size_t len)
+{
+    count_given(MAPS, 1);
+    ASAN_UNPOISON_MEMORY_REGION(addr, len);
+    __real_spf__sys_unreserve(addr, len);
 }
 
 /* ---- objects of slabs ---- */

@@ -15,13 +15,26 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
+const char *t_context;
+
+/* The context before the place, so that the report begins with it. */
+static const char *context(void)
+{
+    static char text[80];
+
+    if (!t_context)
+        return "";
+    snprintf(text, sizeof(text), "[%s] ", t_context);
+    return text;
+}
+
 void t_eq_at(const char *file, int line, const char *got_text, long long got, const char *want_text,
              long long want)
 {
     if (got == want)
         return;
     const char *name = got < 0 && got > -200 ? strerrorname_np((int)-got) : NULL;
-    cr_assert_fail("%s:%d: %s is %lld%s%s, not %s (%lld)", file, line, got_text, got,
+    cr_assert_fail("%s%s:%d: %s is %lld%s%s, not %s (%lld)", context(), file, line, got_text, got,
                    name ? " = -" : "", name ? name : "", want_text, want);
 }
 
@@ -33,7 +46,7 @@ void t_fail_at(const char *file, int line, const char *what, const char *format,
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    cr_assert_fail("%s:%d: not so: %s %s", file, line, what, text);
+    cr_assert_fail("%s%s:%d: not so: %s %s", context(), file, line, what, text);
 }
 
 /* ---- set-up ---- */
@@ -150,32 +163,63 @@ T_RAW uint64_t t_word(uintptr_t addr)
     return *(volatile const uint64_t *)addr;
 }
 
-static struct t_hit touch(uintptr_t addr, bool write, uint8_t value)
+T_RAW static void raw_write_word(uintptr_t addr, uint64_t value)
+{
+    *(volatile uint64_t *)addr = value;
+}
+
+enum touch { READ, WRITE, READ_WORD, WRITE_WORD };
+
+static uint64_t raw_touch(uintptr_t addr, enum touch how, uint64_t value)
+{
+    switch (how) {
+    case READ:
+        return raw_read(addr);
+    case WRITE:
+        raw_write(addr, (uint8_t)value);
+        return value;
+    case READ_WORD:
+        return t_word(addr);
+    default:
+        raw_write_word(addr, value);
+        return value;
+    }
+}
+
+static struct t_hit touch(uintptr_t addr, enum touch how, uint64_t *value)
 {
     struct catch here, *outer = catching;
-    volatile uint8_t seen = value;
+    volatile uint64_t seen = *value;
 
     here.signo = here.code = 0;
     here.addr = 0;
     if (!sigsetjmp(here.env, 1)) {
         catching = &here;
-        if (write)
-            raw_write(addr, value);
-        else
-            seen = raw_read(addr);
+        seen = raw_touch(addr, how, seen);
     }
     catching = outer;
-    return (struct t_hit){here.signo, here.code, here.addr, seen};
+    *value = seen;
+    return (struct t_hit){here.signo, here.code, here.addr, (uint8_t)seen};
 }
 
 struct t_hit t_read(uintptr_t addr)
 {
-    return touch(addr, false, 0);
+    return touch(addr, READ, &(uint64_t){0});
 }
 
 struct t_hit t_write(uintptr_t addr, uint8_t value)
 {
-    return touch(addr, true, value);
+    return touch(addr, WRITE, &(uint64_t){value});
+}
+
+struct t_hit t_read_word(uintptr_t addr, uint64_t *value)
+{
+    return touch(addr, READ_WORD, value);
+}
+
+struct t_hit t_write_word(uintptr_t addr, uint64_t value)
+{
+    return touch(addr, WRITE_WORD, &value);
 }
 
 void t_handler_begins(int signo, void *context)

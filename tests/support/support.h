@@ -93,6 +93,9 @@ void t_eq_at(const char *file, int line, const char *got_text, long long got, co
 void t_fail_at(const char *file, int line, const char *what, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* Said with each failure, if not NULL: what the test's loop or parameter is at. */
+extern const char *t_context;
+
 void t_init(void);
 /* Without the handlers that t_read and t_write need. */
 void t_init_bare(void);
@@ -119,6 +122,9 @@ struct t_hit {
 
 struct t_hit t_read(uintptr_t addr);
 struct t_hit t_write(uintptr_t addr, uint8_t value);
+/* The same with a word of eight bytes, in one access. */
+struct t_hit t_read_word(uintptr_t addr, uint64_t *value);
+struct t_hit t_write_word(uintptr_t addr, uint64_t value);
 /* An eight-byte word of memory that is known to be present. */
 uint64_t t_word(uintptr_t addr);
 
