@@ -287,6 +287,16 @@ int spf__frames_fill(struct spf_frames *frames, struct spf__frame_cache *cache, 
     return -ENOMEM;
 }
 
+/* Under the lock: never used, one by one. */
+static void pass_over(struct spf_frames *frames, uint32_t first, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t frame = first + i;
+
+        chain_push(frames, chain_make(frames, &frame, 1));
+    }
+}
+
 uint32_t spf__frames_take_run(struct spf_frames *frames, uint32_t n)
 {
     struct held held;
@@ -297,9 +307,8 @@ uint32_t spf__frames_take_run(struct spf_frames *frames, uint32_t n)
     if (first > frames->nframes || frames->nframes - first < n) {
         first = SPF__FRAME_NONE;
     } else {
-        for (; frames->fresh < first; frames->fresh++)
-            chain_push(frames, chain_make(frames, &(uint32_t){frames->fresh}, 1));
-        frames->fresh += n;
+        pass_over(frames, frames->fresh, first - frames->fresh);
+        frames->fresh = first + n;
         frames->used += n;
         if (frames->used > frames->most_used)
             frames->most_used = frames->used;
@@ -311,13 +320,13 @@ uint32_t spf__frames_take_run(struct spf_frames *frames, uint32_t n)
 void spf__frames_give_run(struct spf_frames *frames, uint32_t first, uint32_t n)
 {
     struct held held;
+
     pool_lock(frames, &held);
     frames->used -= n;
     if (frames->fresh == first + n)
         frames->fresh = first;
     else
-        for (uint32_t i = 0; i < n; i++)
-            chain_push(frames, chain_make(frames, &(uint32_t){first + i}, 1));
+        pass_over(frames, first, n);
     pool_unlock(frames, &held);
 }
 
