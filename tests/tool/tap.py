@@ -76,8 +76,8 @@ class Spf:
 
     def __call__(self, *args, wrap=(), timeout=120, **kwargs):
         command = [*wrap, self.path, *map(str, args)]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=timeout,
-                                stdin=subprocess.DEVNULL, **kwargs)
+        result = subprocess.run(command, capture_output=True, text=True, errors="replace",
+                                timeout=timeout, stdin=subprocess.DEVNULL, **kwargs)
         result.command = " ".join(command)
         if result.returncode == 4 and not wrap:
             raise Skip("userfaultfd is refused here: " + result.stderr.strip())
