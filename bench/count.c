@@ -17,6 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef BENCH_SANITIZED
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
 #define ARGS_MAX 16
 
 int count_open(void)
@@ -159,6 +165,8 @@ int count_by_callgrind(char *const *args, const char *toggle, uint64_t *instruct
     ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
     int err;
 
+    if (SANITIZED)
+        return -ENOEXEC; /* other instructions, and hours of them */
     if (len < 0)
         return -errno;
     self[len] = '\0';

@@ -18,7 +18,8 @@ int count_close(int fd, uint64_t *instructions);
  * By callgrind: this program runs again under it, with these arguments (NULL ends
  * them; the program's name is not among them).  toggle: count inside of the functions
  * of that name only; NULL: everywhere.
- * 0; -ENOENT: no valgrind in PATH; -EPROTO: it ended otherwise than it should; others.
+ * 0; -ENOEXEC: this is a build with a sanitizer; -ENOENT: no valgrind in PATH;
+ * -EPROTO: it ended otherwise than it should; others.
  */
 int count_by_callgrind(char *const *args, const char *toggle, uint64_t *instructions);
 

@@ -21,6 +21,8 @@ static const char *reason(int err)
 {
     if (err == -ENOENT)
         return "the processor's counter is not to be had, and there is no valgrind in PATH";
+    if (err == -ENOEXEC)
+        return "a build with a sanitizer has other instructions";
     if (err == -EPROTO)
         return "the processor's counter is not to be had, and valgrind did not run this program";
     return strerror(-err);
