@@ -114,6 +114,8 @@ def test_table():
 
 def test_table_memory():
     """the page tables take what they should, however the GiB is touched"""
+    if spf.slow:
+        raise Skip("it takes minutes under a sanitizer")
     reports = [spf.json("bench", "table", "--pairs", "3", "--only", kind, *quick, timeout=500)
                for kind in sorted(KINDS) for quick in ((), ("--quick",))]
     bytes_of = {}
@@ -133,6 +135,8 @@ def test_table_memory():
 
 def test_check():
     """a goal that failed is exit 1 with --check, and only then"""
+    if spf.slow:
+        raise Skip("it takes minutes under a sanitizer")
     options = ("bench", "table", "--quick", "--pairs", "3")
     result = spf(*options, "--check", "--json", timeout=500)
     assert result.returncode in (0, 1), result.stderr
