@@ -83,20 +83,22 @@ static bool came_back(struct pool *pool, const struct spf__fault *fault, pid_t t
 
 /*
  * A signal, for what the page can't refuse: a failed page on a kernel without
- * poison.  A thread that sleeps in its own fault gets it, once it has come back.
- * One in a system call would fault in the kernel again and again with the signal
- * pending.  One that runs was interrupted: if it comes back it faults anew.
+ * poison.  A thread that sleeps in its own fault gets it.  One in a system call, or of
+ * another process, would fault in the kernel again and again with the signal pending:
+ * for it the page refuses all, and every other thread's access to it is SIGSEGV, too.
+ * Either only once it has come back to the page; until then, and if it runs, it was
+ * woken or interrupted, and is elsewhere: if it comes back it faults anew.
  */
 static void send(struct pool *pool, struct spf__fault *fault, pid_t tid, int signo, uintptr_t addr)
 {
     enum spf__where where = spf__sys_thread_where(tid);
 
-    if (where == SPF__WHERE_SYSCALL || where == SPF__WHERE_ELSEWHERE)
-        refuse_all(fault);
-    else if (where == SPF__WHERE_FAULT && came_back(pool, fault, tid))
+    if (where == SPF__WHERE_RUNNING || !came_back(pool, fault, tid))
+        fault->mm->mmu_ops.wake(fault->mm->mmu, fault->addr, 1);
+    else if (where == SPF__WHERE_FAULT)
         spf__verdict_queue(tid, signo, addr);
     else
-        fault->mm->mmu_ops.wake(fault->mm->mmu, fault->addr, 1);
+        refuse_all(fault);
 }
 
 static void act_on(struct pool *pool, struct spf__fault *fault, const struct uffd_msg *msg)
