@@ -155,7 +155,8 @@ struct spf_mmu_ops {
 
     /*
      * Optional.  Frames that unprotect took out wait until accesses that were under way
-     * are over: how many do, and: those of now are.  In the slot's own thread.
+     * are over, and others that install had no use for until no window is open: how many
+     * do, and: it is so now.  In the slot's own thread.
      */
     size_t (*owed)(void *mmu, unsigned slot);
     void (*repay)(void *mmu, unsigned slot);

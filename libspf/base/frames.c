@@ -137,6 +137,7 @@ int spf_frames_destroy(struct spf_frames *frames)
 void spf__frames_join(struct spf_frames *frames)
 {
     struct held held;
+
     pool_lock(frames, &held);
     frames->users++;
     pool_unlock(frames, &held);
@@ -145,6 +146,7 @@ void spf__frames_join(struct spf_frames *frames)
 void spf__frames_leave(struct spf_frames *frames)
 {
     struct held held;
+
     pool_lock(frames, &held);
     frames->users--;
     pool_unlock(frames, &held);
@@ -218,8 +220,6 @@ static uint32_t chain_take(struct spf_frames *frames, uint32_t home)
 
 /* ---- between pool and cache */
 
-static uint32_t spill_last(struct spf_frames *frames, uint32_t *frame, uint32_t n);
-
 /* Under the lock: the chains that make it n, linked by `chain`. */
 static uint32_t take_chains(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t n)
 {
@@ -260,6 +260,29 @@ static void unlink_chain(struct spf_frames *frames, struct spf__frame_cache *cac
     }
 }
 
+/* Up to a batch of frames of one home. */
+static void spill(struct spf_frames *frames, const uint32_t *frame, uint32_t n)
+{
+    struct held held;
+    uint32_t first = chain_make(frames, frame, n);
+
+    pool_lock(frames, &held);
+    frames->used -= n;
+    chain_push(frames, first);
+    pool_unlock(frames, &held);
+}
+
+/* Frames of one home at a time, those at the end of the list: how many are left. */
+static uint32_t spill_last(struct spf_frames *frames, uint32_t *frame, uint32_t n)
+{
+    uint32_t home = frames->frame[frame[n - 1]].home, from = n - 1;
+
+    while (from && n - from < frames->batch && frames->frame[frame[from - 1]].home == home)
+        from--;
+    spill(frames, frame + from, n - from);
+    return from;
+}
+
 int spf__frames_fill(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t n)
 {
     struct held held;
@@ -287,7 +310,7 @@ int spf__frames_fill(struct spf_frames *frames, struct spf__frame_cache *cache, 
     return -ENOMEM;
 }
 
-/* Under the lock: never used, one by one. */
+/* Under the lock: to the homes they are of, one by one. */
 static void pass_over(struct spf_frames *frames, uint32_t first, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -328,29 +351,6 @@ void spf__frames_give_run(struct spf_frames *frames, uint32_t first, uint32_t n)
     else
         pass_over(frames, first, n);
     pool_unlock(frames, &held);
-}
-
-/* Up to a batch of frames of one home. */
-static void spill(struct spf_frames *frames, const uint32_t *frame, uint32_t n)
-{
-    struct held held;
-    uint32_t first = chain_make(frames, frame, n);
-
-    pool_lock(frames, &held);
-    frames->used -= n;
-    chain_push(frames, first);
-    pool_unlock(frames, &held);
-}
-
-/* Frames of one home at a time, those at the end of the list: how many are left. */
-static uint32_t spill_last(struct spf_frames *frames, uint32_t *frame, uint32_t n)
-{
-    uint32_t home = frames->frame[frame[n - 1]].home, from = n - 1;
-
-    while (from && n - from < frames->batch && frames->frame[frame[from - 1]].home == home)
-        from--;
-    spill(frames, frame + from, n - from);
-    return from;
 }
 
 void spf__frames_drain(struct spf_frames *frames, struct spf__frame_cache *cache)

@@ -71,10 +71,11 @@ void spf__frames_serve_handlers(struct spf_frames *frames);
 void spf__frames_join(struct spf_frames *frames);
 void spf__frames_leave(struct spf_frames *frames);
 
-/* At least n in the cache.  0, or -ENOMEM: there are fewer, all that were to be had. */
+/* At least n in the cache.  0, or -ENOMEM: there are fewer; a batch at most is kept. */
 int spf__frames_fill(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t n);
 /* n frames, a power of two, that follow one another, never used; the first, or NONE. */
 uint32_t spf__frames_take_run(struct spf_frames *frames, uint32_t n);
+/* Back, those and no others. */
 void spf__frames_give_run(struct spf_frames *frames, uint32_t first, uint32_t n);
 /* All of the cache back into the pool. */
 void spf__frames_drain(struct spf_frames *frames, struct spf__frame_cache *cache);

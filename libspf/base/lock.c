@@ -2,12 +2,14 @@
 /* A mutex on a futex.  See lock.h. */
 #include "libspf/base/lock.h"
 
+#include "libspf/base/check.h"
 #include "libspf/base/sys.h"
 
 void spf__lock_acquire(struct spf__lock *lock)
 {
     uint32_t seen = 0;
 
+    SPF_MAY_WAIT();
     /* [O1.a] acquire: sees what the last holder wrote; partner: the release below. */
     if (atomic_compare_exchange_strong_explicit(&lock->word, &seen, 1, memory_order_acquire,
                                                 memory_order_relaxed))

@@ -9,6 +9,7 @@
  */
 #include "libspf/base/rwlock.h"
 
+#include "libspf/base/check.h"
 #include "libspf/base/sys.h"
 
 #include <limits.h>
@@ -22,6 +23,7 @@
 
 void spf__rwlock_read(struct spf__rwlock *lock)
 {
+    SPF_MAY_WAIT();
     /* [O4.a] acquire: sees what the last writer wrote; partner: rin in write_done. */
     uint32_t writer = atomic_fetch_add_explicit(&lock->rin, READER, memory_order_acquire) & WRITER;
     uint32_t now;
@@ -79,7 +81,10 @@ static uint32_t take_turn(struct spf__rwlock *lock)
 
 void spf__rwlock_write(struct spf__rwlock *lock)
 {
-    uint32_t bits = PRESENT | (take_turn(lock) & PHASE);
+    uint32_t bits;
+
+    SPF_MAY_WAIT();
+    bits = PRESENT | (take_turn(lock) & PHASE);
     /* [O3.a] seq_cst: presence shows before the first look at rout. */
     uint32_t readers = atomic_fetch_add_explicit(&lock->rin, bits, memory_order_seq_cst) & ~WRITER;
     unsigned spins = 0;

@@ -35,6 +35,10 @@
         ret_;                                                                                      \
     })
 
+#ifdef SPF_CHECKS
+__thread unsigned spf__no_wait;
+#endif
+
 void spf__broken(const char *what, const char *file, int line)
 {
     char text[256];

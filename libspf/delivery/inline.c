@@ -13,6 +13,7 @@
  */
 #include "libspf/delivery/inline.h"
 
+#include "libspf/base/check.h"
 #include "libspf/base/lock.h"
 #include "libspf/base/rcu.h"
 #include "libspf/base/sigmask.h"
@@ -114,6 +115,7 @@ static void on_sigbus(int signo, siginfo_t *info, void *context)
     int saved = errno;
     struct spf__slot *slot;
     struct spf_mm *mm = NULL;
+    unsigned no_wait = SPF_NO_WAIT_SET(0);
     int err = 0;
 
     (void)signo;
@@ -126,6 +128,7 @@ static void on_sigbus(int signo, siginfo_t *info, void *context)
         serve(mm, slot, info, context);
     else
         spf__verdict_deliver(&earlier, info, context);
+    (void)SPF_NO_WAIT_SET(no_wait);
     errno = saved;
 }
 

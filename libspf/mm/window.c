@@ -2,9 +2,10 @@
 /*
  * Windows and drains.  See window.h.
  *
- * Who writes: slot->window and slot->access, their owner.  A window is one word, so that it can't
- * be seen half: bit 63 set, then the page number (40 bits), then the number of
- * pages less one (23 bits).  An access is of one page, and has a count there instead.
+ * Who writes: slot->window and slot->access, their owner.  A window is one word, so
+ * that it can't be seen half: bit 63 set, then the page number (40 bits), then the
+ * number of pages less one (23 bits).  An access is of one page, and has a count there
+ * instead, by which one is told from the next.
  */
 #include "libspf/mm/window.h"
 
@@ -35,6 +36,7 @@ bool spf__window_open(struct spf__slot *slot, const struct spf__vma *vma, uint64
     uint64_t word = pack(page, npages);
 
     SPF_CHECK(!atomic_load_explicit(&slot->window, memory_order_relaxed));
+    SPF_NO_WAIT_BEGIN();
     /* [O13.a] seq_cst: shown before the sequence is read again.  A release store
      * could sit in the store buffer past that load, and past the writer's scan. */
     atomic_store_explicit(&slot->window, word, memory_order_seq_cst);
@@ -48,10 +50,11 @@ void spf__window_close(struct spf__slot *slot)
 {
     /* [O14.a] release: what was installed, and noted as touched, is before it. */
     atomic_store_explicit(&slot->window, 0, memory_order_release);
+    SPF_NO_WAIT_END();
 }
 
 /* True if it had to wait. */
-static bool wait_for(struct spf__slot *slot, uint64_t first, uint64_t end)
+static bool wait_window(struct spf__slot *slot, uint64_t first, uint64_t end)
 {
     bool waited = false;
     unsigned spins = 0;
@@ -69,20 +72,10 @@ static bool wait_for(struct spf__slot *slot, uint64_t first, uint64_t end)
     }
 }
 
-void spf__window_drain(struct spf_mm *mm, struct spf__slot *self, uintptr_t start, uintptr_t end)
-{
-    uint64_t first = spf__page_of(mm, start);
-    uint64_t last = spf__page_of(mm, end);
-    unsigned n = spf__slots(mm);
-
-    for (unsigned i = 0; i < n; i++)
-        if (wait_for(spf__slot(mm, i), first, last))
-            spf__count(self, SPF__C_DRAIN_WAITS);
-}
-
 void spf__access_open(struct spf__slot *slot, uint64_t page)
 {
     SPF_CHECK(!atomic_load_explicit(&slot->access, memory_order_relaxed));
+    SPF_NO_WAIT_BEGIN();
     /* [O34.a] seq_cst: shown before the translation is looked up, which is a seq_cst
      * load too.  Either that finds the change, or the writer's scan finds this. */
     atomic_store_explicit(&slot->access, OPEN | page << COUNT_BITS | ++slot->accesses % COUNT,
@@ -93,6 +86,7 @@ void spf__access_close(struct spf__slot *slot)
 {
     /* [O35.a] release: the access is done before the page can be taken away. */
     atomic_store_explicit(&slot->access, 0, memory_order_release);
+    SPF_NO_WAIT_END();
 }
 
 /*
@@ -114,13 +108,26 @@ static bool wait_access(struct spf__slot *slot, uint64_t first, uint64_t end)
     return true;
 }
 
-void spf__access_flush(struct spf_mm *mm, struct spf__slot *self, uintptr_t start, uintptr_t end)
+/* Each slot once.  counter: how many had to be waited for. */
+static void wait_all(struct spf_mm *mm, struct spf__slot *self, uintptr_t start, uintptr_t end,
+                     bool (*wait)(struct spf__slot *, uint64_t, uint64_t), unsigned counter)
 {
     uint64_t first = spf__page_of(mm, start);
     uint64_t last = spf__page_of(mm, end);
     unsigned n = spf__slots(mm);
 
+    SPF_MAY_WAIT();
     for (unsigned i = 0; i < n; i++)
-        if (wait_access(spf__slot(mm, i), first, last))
-            spf__count(self, SPF__C_FLUSH_WAITS);
+        if (wait(spf__slot(mm, i), first, last))
+            spf__count(self, counter);
+}
+
+void spf__window_drain(struct spf_mm *mm, struct spf__slot *self, uintptr_t start, uintptr_t end)
+{
+    wait_all(mm, self, start, end, wait_window, SPF__C_DRAIN_WAITS);
+}
+
+void spf__access_flush(struct spf_mm *mm, struct spf__slot *self, uintptr_t start, uintptr_t end)
+{
+    wait_all(mm, self, start, end, wait_access, SPF__C_FLUSH_WAITS);
 }

@@ -22,24 +22,27 @@ static int soft_attach(void *mmu, unsigned slot)
     return spf__table_attach(&soft->table, slot);
 }
 
-/* Zero pages that fill a last-level table, which is empty so far. */
-static bool fills_table(struct spf__soft *soft, struct spf__table_slot *slot, uintptr_t addr,
-                        const struct spf_install *run, size_t done)
+/* Zero pages that fill a last-level table. */
+static bool fills_table(const struct spf__soft *soft, uintptr_t addr, const struct spf_install *run,
+                        size_t done)
 {
     return soft->attr.huge && !run->src && run->npages - done >= soft->leaf_entries &&
-           spf__soft_index(soft, addr) == 0 && !spf__table_find(&soft->table, slot, addr);
+           spf__soft_index(soft, addr) == 0;
 }
 
-/* Frames that follow one another, if the run has a use for them; what an earlier one left. */
+/*
+ * Frames that follow one another, if the run has a use for them.  Whether the table is
+ * there already only a window lets us see: a run that is still here was of no use to
+ * the attempt before, which shall get frames like any other.
+ */
 static void prepare_huge(struct spf__soft *soft, struct spf__table_slot *slot,
                          const struct spf_install *run)
 {
-    bool wanted = run && fills_table(soft, slot, run->addr, run, 0);
+    bool again = slot->run != 0;
 
-    if (wanted && !slot->run)
+    spf__table_give_run(&soft->table, slot);
+    if (!again && run && fills_table(soft, run->addr, run, 0))
         slot->run = spf__frames_take_run(soft->table.frames, (uint32_t)soft->leaf_entries) + 1;
-    if (!wanted && slot->run)
-        spf__table_give_run(&soft->table, slot);
 }
 
 static int soft_prepare(void *mmu, unsigned index, const struct spf_install *run)
@@ -47,9 +50,11 @@ static int soft_prepare(void *mmu, unsigned index, const struct spf_install *run
     struct spf__soft *soft = mmu;
     struct spf__table_slot *slot = spf__table_slot(&soft->table, index);
     size_t npages = run ? run->npages : 1;
-    int err = spf__table_prepare(&soft->table, slot, npages);
+    int err;
 
-    if (!err && (soft->attr.huge || slot->run))
+    spf__table_give_now(&soft->table, slot);
+    err = spf__table_prepare(&soft->table, slot, npages);
+    if (!err && soft->attr.huge)
         prepare_huge(soft, slot, run);
     if (!err && !slot->run)
         err = spf__frames_fill(soft->table.frames, &slot->frames, (uint32_t)npages);
@@ -105,7 +110,8 @@ static int install_page(struct spf__soft *soft, struct spf__table_slot *slot, ui
         run->installed++;
         return 0;
     }
-    spf__soft_drop(soft, slot, frame);
+    if (spf__frame_drop(soft->table.frames, frame))
+        spf__table_give_later(&soft->table, slot, frame);
     run->present++;
     return 0;
 }
@@ -127,12 +133,12 @@ static int install_huge(struct spf__soft *soft, struct spf__table_slot *slot, ui
     int err = 0;
 
     slot->run = 0;
-    for (size_t i = 0; i < soft->leaf_entries; i++)
+    for (size_t i = 0; i < soft->leaf_entries; i++, frame++) {
+        if (!err)
+            err = install_page(soft, slot, spf__soft_page(soft, addr, i), NULL, run, frame);
         if (err)
-            spf__frames_give(soft->table.frames, &slot->frames, frame + (uint32_t)i);
-        else if ((err = install_page(soft, slot, spf__soft_page(soft, addr, i), NULL, run,
-                                     frame + (uint32_t)i)))
-            spf__frames_give(soft->table.frames, &slot->frames, frame + (uint32_t)i);
+            spf__table_give_later(&soft->table, slot, frame);
+    }
     if (run->installed - before == soft->leaf_entries)
         spf__hash_fold(slot, spf__soft_record(soft, addr));
     return err;
@@ -145,7 +151,7 @@ static int install_some(struct spf__soft *soft, struct spf__table_slot *slot,
     uintptr_t at = spf__soft_page(soft, run->addr, done);
     const char *src = run->src;
 
-    if (slot->run && fills_table(soft, slot, at, run, done)) {
+    if (slot->run && fills_table(soft, at, run, done) && !spf__table_find(&soft->table, slot, at)) {
         int err = install_huge(soft, slot, at, run);
 
         /* The rest of a longer run is the next fault's, with another run of frames. */
@@ -225,7 +231,7 @@ static int unprotect_page(struct spf__soft *soft, struct spf__table_slot *slot, 
     if (!atomic_compare_exchange_strong_explicit(entry, &seen, wanted, memory_order_seq_cst,
                                                  memory_order_relaxed)) {
         if (copy != SPF__FRAME_NONE)
-            spf__frames_give(soft->table.frames, &slot->frames, copy);
+            spf__table_give_later(&soft->table, slot, copy);
         return -EAGAIN;
     }
     spf__soft_settle(soft, slot, addr, entry, wanted);
@@ -253,15 +259,20 @@ static int soft_unprotect(void *mmu, unsigned index, uintptr_t addr, size_t npag
 static size_t soft_owed(void *mmu, unsigned slot)
 {
     struct spf__soft *soft = mmu;
+    const struct spf__table_slot *of = spf__table_slot(&soft->table, slot);
 
-    return spf__table_slot(&soft->table, slot)->nowed;
+    return of->nowed + (of->run || of->later);
 }
 
 static void soft_repay(void *mmu, unsigned slot)
 {
     struct spf__soft *soft = mmu;
 
-    spf__table_repay(&soft->table, spf__table_slot(&soft->table, slot));
+    struct spf__table_slot *of = spf__table_slot(&soft->table, slot);
+
+    spf__table_repay(&soft->table, of);
+    spf__table_give_now(&soft->table, of);
+    spf__table_give_run(&soft->table, of);
 }
 
 /* ---- translation */

@@ -79,14 +79,14 @@ static void classify(struct spf__table *table, const struct spf_table_attr *attr
                      size_t bytes)
 {
     uint32_t fit = per_page(attr, table->frames, bytes < 64 ? 64 : bytes);
-    unsigned class = 0;
+    unsigned c = 0;
 
-    while (class < table->nclasses && table->class[class].per_page != fit)
-        class ++;
-    table->class_of[level] = class;
-    if (class < table->nclasses)
+    while (c < table->nclasses && table->classes[c].per_page != fit)
+        c++;
+    table->class_of[level] = c;
+    if (c < table->nclasses)
         return;
-    spf__frag_init(&table->class[class], table -> frames, fit);
+    spf__frag_init(&table->classes[c], table->frames, fit);
     table->nclasses++;
 }
 
@@ -139,6 +139,22 @@ void spf__table_repay(struct spf__table *table, struct spf__table_slot *slot)
     }
 }
 
+void spf__table_give_later(struct spf__table *table, struct spf__table_slot *slot, uint32_t frame)
+{
+    table->frames->frame[frame].next = slot->later;
+    slot->later = frame + 1;
+}
+
+void spf__table_give_now(struct spf__table *table, struct spf__table_slot *slot)
+{
+    while (slot->later) {
+        uint32_t frame = slot->later - 1;
+
+        slot->later = table->frames->frame[frame].next;
+        spf__frames_give(table->frames, &slot->frames, frame);
+    }
+}
+
 void spf__table_give_run(struct spf__table *table, struct spf__table_slot *slot)
 {
     if (slot->run)
@@ -150,9 +166,10 @@ void spf__table_give_run(struct spf__table *table, struct spf__table_slot *slot)
 static void slot_drain(struct spf__table *table, struct spf__table_slot *slot)
 {
     spf__table_repay(table, slot);
+    spf__table_give_now(table, slot);
     spf__table_give_run(table, slot);
     for (unsigned c = 0; c < table->nclasses; c++)
-        spf__frag_drain(&table->class[c], table -> frames, &slot -> frames, &slot -> frags[c]);
+        spf__frag_drain(&table->classes[c], table->frames, &slot->frames, &slot->frags[c]);
     spf__frames_drain(table->frames, &slot->frames);
 }
 
@@ -170,16 +187,15 @@ static int map_slots(struct spf__table *table)
 static int make_root(struct spf__table *table)
 {
     struct spf__table_slot *slot;
-    unsigned class = table->class_of[0];
+    unsigned c = table->class_of[0];
     int err = spf__table_attach(table, 0);
 
     if (err)
         return err;
     slot = spf__table_slot(table, 0);
-    err = spf__frag_fill(&table->class[class], table -> frames, &slot -> frames,
-                         &slot -> frags[class], 1);
+    err = spf__frag_fill(&table->classes[c], table->frames, &slot->frames, &slot->frags[c], 1);
     if (!err)
-        table->root = spf__frag_take(&slot->frags[class]);
+        table->root = spf__frag_take(&slot->frags[c]);
     return err;
 }
 
@@ -206,11 +222,11 @@ int spf__table_init(struct spf__table *table, struct spf_frames *frames,
 void spf__table_fini(struct spf__table *table)
 {
     struct spf__table_slot *first = spf__table_slot(table, 0);
-    unsigned class = table->class_of[0];
+    unsigned c = table->class_of[0];
 
     if (table->root)
-        spf__frag_give(&table->class[class], table -> frames, &first -> frames,
-                       &first -> frags[class], (void *)(uintptr_t)table -> root);
+        spf__frag_give(&table->classes[c], table->frames, &first->frames, &first->frags[c],
+                       (void *)(uintptr_t)table->root);
     for (unsigned i = 0; i < SPF_THREADS_MAX; i++) {
         struct spf__table_slot *slot = spf__table_slot(table, i);
 
@@ -294,8 +310,8 @@ int spf__table_prepare(struct spf__table *table, struct spf__table_slot *slot, s
         need[table->class_of[level]] += level == leaf_level(table) ? leaves : each;
     for (unsigned c = 0; c < table->nclasses && !err; c++)
         if (slot->frags[c].n < need[c])
-            err = spf__frag_fill(&table->class[c], table -> frames, &slot -> frames,
-                                 &slot -> frags[c], need[c]);
+            err = spf__frag_fill(&table->classes[c], table->frames, &slot->frames, &slot->frags[c],
+                                 need[c]);
     return err;
 }
 
@@ -400,10 +416,9 @@ void spf__table_walk(struct spf__table *table, uintptr_t start, uintptr_t end,
 static void free_table(struct spf__table *table, struct spf__table_slot *slot, unsigned level,
                        void *dead)
 {
-    unsigned class = table->class_of[level];
+    unsigned c = table->class_of[level];
 
-    spf__frag_give(&table->class[class], table -> frames, &slot -> frames, &slot -> frags[class],
-                   dead);
+    spf__frag_give(&table->classes[c], table->frames, &slot->frames, &slot->frags[c], dead);
     spf__table_count(slot, SPF__T_FREED);
 }
 
@@ -463,9 +478,9 @@ static size_t count_pages(struct spf__table *table)
     size_t pages = 0;
 
     for (unsigned c = 0; c < table->nclasses; c++) {
-        spf__lock_acquire(&table->class[c].lock);
-        pages += table->class[c].pages;
-        spf__lock_release(&table->class[c].lock);
+        spf__lock_acquire(&table->classes[c].lock);
+        pages += table->classes[c].pages;
+        spf__lock_release(&table->classes[c].lock);
     }
     return pages;
 }

@@ -58,7 +58,8 @@ struct spf__table_slot {
     struct spf__frame_cache frames;
     struct spf__frag_cache frags[SPF_TABLE_LEVELS_MAX]; /* by class */
     /* Frames that were taken out of PTEs: accesses that are under way may be in them. */
-    uint32_t run; /* first of frames that follow one another, plus 1; 0: none */
+    uint32_t run;   /* first of frames that follow one another, plus 1; 0: none */
+    uint32_t later; /* chain of frames to give back once no window is open, plus 1 */
     uint32_t nowed;
     uint32_t owed[SPF__OWED_MAX];
     uint64_t random;
@@ -75,7 +76,7 @@ struct spf__table {
     _Atomic uint64_t *root;
     _Atomic(struct spf__table_slot *) *slots;
 
-    struct spf__frag_class class[SPF_TABLE_LEVELS_MAX];
+    struct spf__frag_class classes[SPF_TABLE_LEVELS_MAX];
 
     /* ---- written when tables leave, read by every translation */
     _Alignas(128) _Atomic uint64_t gen;
@@ -105,6 +106,10 @@ struct spf__table_slot *spf__table_slot(const struct spf__table *table, unsigned
 /* No access is under way that began before the slot's owed frames were taken out. */
 void spf__table_repay(struct spf__table *table, struct spf__table_slot *slot);
 
+/* A frame that is not used after all, told inside a window, where nothing may wait. */
+void spf__table_give_later(struct spf__table *table, struct spf__table_slot *slot, uint32_t frame);
+/* Outside: those, and no others. */
+void spf__table_give_now(struct spf__table *table, struct spf__table_slot *slot);
 /* The frames of slot->run back to the pool. */
 void spf__table_give_run(struct spf__table *table, struct spf__table_slot *slot);
 

@@ -197,7 +197,7 @@ PAIR_TEST(seen, pools_of_faults_that_fill_their_caches)
     const struct spf__table *table = &soft_of(s)->table;
 
     t_true(pair_shares(&pair, &s->frames->lock, sizeof(s->frames->lock)));
-    t_true(pair_shares(&pair, &table->class[table->class_of[table->levels - 1]].lock, 4));
+    t_true(pair_shares(&pair, &table->classes[table->class_of[table->levels - 1]].lock, 4));
 }
 
 static bool few_groups(const struct t_space *s)

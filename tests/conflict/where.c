@@ -43,7 +43,7 @@ static const struct part table_slot_parts[] = {
 };
 static const struct part soft_parts[] = {
     {0, "what is set at creation"},
-    {offsetof(struct spf__soft, table.class), "classes of fragments"},
+    {offsetof(struct spf__soft, table.classes), "classes of fragments"},
     {offsetof(struct spf__soft, table.gen), "the generation of walks"},
     PART(spf__soft, hash),
 };

@@ -68,7 +68,7 @@ _Atomic uint64_t *tables_find(uintptr_t addr)
 void tables_drain(void)
 {
     for (unsigned c = 0; c < table.nclasses; c++) {
-        struct spf__frag_class *of = &table.class[c];
+        struct spf__frag_class *of = &table.classes[c];
 
         spf__frag_drain(of, frames, &slot->frames, &slot->frags[c]);
     }

@@ -146,7 +146,7 @@ static void classes_are(size_t page, const struct spf_table_attr *attr, unsigned
 {
     t_ok(tables_begin_halves(page, attr, halves));
     for (unsigned level = 0; level < attr->levels; level++)
-        t_eq(table.class[table.class_of[level]].per_page, per_page[level]);
+        t_eq(table.classes[table.class_of[level]].per_page, per_page[level]);
     tables_end();
 }
 

@@ -166,10 +166,10 @@ T(window_inside, a_drain_waits_for_every_window_in_its_range)
     struct drain d;
 
     begin(1000);
-    for (unsigned i = 0; i < 40; i++) {
+    for (unsigned i = 0; i < 40; i++)
         more[i] = null_mm_slot(mm);
+    for (unsigned i = 0; i < 40; i++)
         t_true(spf__window_open(more[i], &vma, 10, 10 * i, 2));
-    }
     drain_start(&d, 280, 381);
     for (unsigned i = 28; i <= 38; i++) {
         if (i == 38)
@@ -178,11 +178,11 @@ T(window_inside, a_drain_waits_for_every_window_in_its_range)
     }
     t_job_join(&d.job);
     t_true(waits() <= 11);
-    for (unsigned i = 0; i < 40; i++) {
+    for (unsigned i = 0; i < 40; i++)
         if (i < 28 || i > 38)
             spf__window_close(more[i]);
+    for (unsigned i = 0; i < 40; i++)
         spf__mode_leave(more[i]);
-    }
     end();
 }
 
