@@ -452,11 +452,13 @@ bool spf__hash_unfold(struct spf__hash *hash, struct spf__table_slot *slot, uint
             continue;
         }
         /* [O44.a] acquire: as in spf__hash_insert_huge. */
-        if (!atomic_compare_exchange_weak_explicit(record, &seen, 0, memory_order_acquire,
-                                                   memory_order_relaxed))
+        if (!atomic_compare_exchange_weak_explicit(record, &seen, seen | RECORD_BUSY,
+                                                   memory_order_acquire, memory_order_relaxed))
             continue;
         spf__table_count(slot, SPF__T_UNFOLDED);
         remove_huge(hash, addr, seen);
+        /* [O44.b] release: whoever finds it unfolded finds the entry gone. */
+        atomic_store_explicit(record, 0, memory_order_release);
         return true;
     }
     return true;
