@@ -160,6 +160,22 @@ T_MMUS(mmus_none, ends_with_unmap_and_discard)
         t_loads(s, at + i * s->page, 0);
 }
 
+/* Pages between two that had contents, which are gone one by one: they open all the same. */
+T_MMUS(mmus_none, a_range_whose_contents_went_one_by_one)
+{
+    uintptr_t at = t_map(s->mm, 11, RW, NULL, 0);
+
+    t_ok(t_space_store(s, at, 1));
+    t_ok(t_space_store(s, at + 10 * s->page, 11));
+    t_ok(spf_mm_protect(s->mm, at, 11 * s->page, NONE));
+    t_ok(spf_mm_discard(s->mm, at, s->page));
+    t_ok(spf_mm_discard(s->mm, at + 10 * s->page, s->page));
+    t_ok(spf_mm_unmap(s->mm, at, 11 * s->page));
+    t_ok(t_map_at(s->mm, at, 11, RW, NULL, 0));
+    for (size_t i = 0; i < 11; i++)
+        t_loads(s, at + i * s->page, 0);
+}
+
 T_MMUS(mmus_none, moves_by_remap)
 {
     uintptr_t at = t_map(s->mm, 8, RW, NULL, 0);

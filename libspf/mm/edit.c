@@ -332,6 +332,20 @@ static int take_away(struct spf__edit *edit, uintptr_t start, uintptr_t end, boo
     return 0;
 }
 
+/* Nobody finds a page at both places: the new one shows when the old one is flushed. */
+static int move_run(struct spf__edit *edit, uintptr_t from, uintptr_t to, size_t len, uint32_t prot)
+{
+    struct spf_mm *mm = edit->mm;
+    int err = mm->mmu_ops.move(mm->mmu, edit->slot->index, from, to, len, prot);
+
+    if (err)
+        return err;
+    flush(edit, from, from + len);
+    if (mm->mmu_ops.moved)
+        mm->mmu_ops.moved(mm->mmu, edit->slot->index, to, len);
+    return 0;
+}
+
 /* What is at the new place goes, then the pages move, then what served the old place. */
 static int move_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, uint32_t prot)
 {
@@ -342,16 +356,13 @@ static int move_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, ui
 
     drain(edit, from, from_end);
     if (!err && !untouched(mm, from, from_end))
-        err = mm->mmu_ops.move(mm->mmu, edit->slot->index, from, start, len, prot);
+        err = move_run(edit, from, start, len, prot);
     if (err)
         return err;
-    flush(edit, from, from_end);
-    if (mm->mmu_ops.moved)
-        mm->mmu_ops.moved(mm->mmu, edit->slot->index, start, len);
     err = take_away(edit, from, from_end, true);
     /* Not even what served the old place could be taken away: back with the pages. */
     if (err)
-        mm->mmu_ops.move(mm->mmu, edit->slot->index, start, from, len, prot);
+        move_run(edit, start, from, len, prot);
     return err;
 }
 

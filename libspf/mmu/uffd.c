@@ -204,22 +204,30 @@ int spf__uffd_drop(uintptr_t addr, size_t len)
     return err == -EINVAL ? spf__sys_madvise(addr, len, MADV_DONTNEED_LOCKED) : err;
 }
 
+static int zap_touched(struct spf__uffd *uffd, uintptr_t addr, size_t len)
+{
+    int err;
+
+    if (!spf__uffd_narrow(uffd, &uffd->touched, &addr, &len))
+        return 0;
+    err = spf__uffd_drop(addr, len);
+    if (!err)
+        spf__pagebits_clear(&uffd->touched, spf__uffd_page(uffd, addr), len >> uffd->page_shift);
+    return err;
+}
+
+/* Contents go first, before anything that kept them out of reach. */
 static int uffd_zap(void *mmu, unsigned slot, const struct spf_zap *zap)
 {
     struct spf__uffd *uffd = mmu;
     uintptr_t addr = zap->addr;
     size_t len = zap->len;
-    int err = lift(uffd, addr, len);
+    int err = zap_touched(uffd, addr, len);
 
     (void)slot;
     if (!err)
-        err = spf__uffd_zap_shut(uffd, addr, len);
-    if (err || !spf__uffd_narrow(uffd, &uffd->touched, &addr, &len))
-        return err;
-    err = spf__uffd_drop(addr, len);
-    if (!err)
-        spf__pagebits_clear(&uffd->touched, spf__uffd_page(uffd, addr), len >> uffd->page_shift);
-    return err;
+        err = lift(uffd, addr, len);
+    return err ? err : spf__uffd_zap_shut(uffd, addr, len);
 }
 
 static void uffd_counts(void *mmu, struct spf_mmu_counts *counts)

@@ -138,16 +138,27 @@ static int move_run(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t
     return 0;
 }
 
-/* Back again, page by page: what was copied is still there, and what is there stays. */
+/* Back again, if it is not there: a page that was copied still is. */
+static int move_back(struct spf__uffd *uffd, uintptr_t from, uintptr_t to)
+{
+    int err = can_move(uffd) ? -EAGAIN : -EEXIST;
+    size_t got;
+
+    for (int tries = 0; err == -EAGAIN && tries < SPF__UFFD_BUSY_MAX; tries++)
+        err = move_some(uffd, to, from, uffd->page, &got);
+    if (err && err != -EEXIST)
+        err = copy_run(uffd, to, from, 1, SPF_PROT_WRITE);
+    return err == -EEXIST ? 0 : err;
+}
+
+/* Nothing is dropped that is not back. */
 static void take_back(struct spf__uffd *uffd, uintptr_t from, uintptr_t to, size_t npages)
 {
     for (size_t i = 0; i < npages; i++) {
-        size_t got, at = i << uffd->page_shift;
-        int err = -EAGAIN;
+        size_t at = i << uffd->page_shift;
 
-        for (int tries = 0; can_move(uffd) && err == -EAGAIN && tries < SPF__UFFD_BUSY_MAX; tries++)
-            err = move_some(uffd, to + at, from + at, uffd->page, &got);
-        spf__uffd_drop(to + at, uffd->page);
+        if (move_back(uffd, from + at, to + at) == 0)
+            spf__uffd_drop(to + at, uffd->page);
     }
 }
 
@@ -321,6 +332,7 @@ int spf__uffd_reopen(struct spf__uffd *uffd, unsigned slot, uintptr_t addr, size
 
 int spf__uffd_zap_shut(struct spf__uffd *uffd, uintptr_t addr, size_t len)
 {
+    /* What lay behind the door has been dropped before. */
     int err = open_door(uffd, addr, len);
 
     if (err || !spf__uffd_narrow(uffd, &uffd->stashed, &addr, &len))
@@ -333,7 +345,11 @@ int spf__uffd_zap_shut(struct spf__uffd *uffd, uintptr_t addr, size_t len)
 
 bool spf__uffd_any_shut(struct spf__uffd *uffd, uintptr_t addr, size_t len)
 {
-    return spf__uffd_narrow(uffd, &uffd->stashed, &addr, &len);
+    uintptr_t at = addr;
+    size_t rest = len;
+
+    return spf__uffd_narrow(uffd, &uffd->stashed, &addr, &len) ||
+           spf__uffd_narrow(uffd, &uffd->shut, &at, &rest);
 }
 
 /* ---- remap */
