@@ -108,7 +108,8 @@ SPF_API int spf_pager_create_buffer(const void *data, size_t len, struct spf_pag
 SPF_API int spf_pager_create_file(int fd, uint64_t len, struct spf_pager **out);
 
 /*
- * The pages of another pager, kept in frames.  Each page is fetched once, and then
+ * The pages of another pager, kept in frames until it is released.  Each page is fetched
+ * once, and then
  * shared: mms over the same frames map the frame itself, SHARED ones to write to it,
  * private ones until they write, when they get a copy; others copy.  A reference is
  * taken on backing; NULL: zero pages, that are never written back (memory to share).

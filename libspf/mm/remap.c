@@ -160,7 +160,7 @@ int spf_mm_remap(struct spf_mm *mm, uintptr_t addr, size_t old_len, size_t new_l
     err = check(mm, &r);
     if (err)
         return err;
-    /* As in unmap: pages of the end, or of what is replaced, may be somebody's data. */
+    /* As in unmap. */
     if (atomic_load_explicit(&mm->any_shared, memory_order_relaxed) && new_len < old_len)
         spf__sync(mm, addr + new_len, old_len - new_len);
     err = run(mm, &r);

@@ -19,6 +19,7 @@
 #include "libspf/pager/pager.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -226,8 +227,10 @@ static int store_range(struct cached *c, uint64_t first, uint64_t end)
 {
     bool few = end - first < c->nbuckets;
     uint64_t n = few ? end - first : c->nbuckets;
-    int err = 0;
+    int err = 0, cancel;
 
+    /* `store` may be a point of cancellation, and the lock would stay held. */
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     spf__lock_acquire(&c->storing);
     for (uint64_t i = 0; i < n; i++) {
         int e = few ? store_one(c, first + i) : store_bucket(c, i, first, end);
@@ -235,6 +238,7 @@ static int store_range(struct cached *c, uint64_t first, uint64_t end)
         err = err ? err : e;
     }
     spf__lock_release(&c->storing);
+    pthread_setcancelstate(cancel, &cancel);
     return err;
 }
 
