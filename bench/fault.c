@@ -112,15 +112,13 @@ static const struct cli_option options[] = {
                      "with --mmu 2: each number of threads up to N)"},
     [OPT_WORKERS] = {"workers", "N", "threads of a pool (default: as many as touch)"},
     [OPT_QUICK] = {"quick", NULL, "32 MiB instead of 256 MiB"},
-    [OPT_PAIRS] = {"pairs", "N", "alternations of each comparison, 3 to 10001 (default 31)"},
-    [OPT_SEED] = {"seed", "N", "of the bootstrap (default 1)"},
+    [OPT_PAIRS] = SHEET_OPTION_PAIRS,
+    [OPT_SEED] = SHEET_OPTION_SEED,
     [OPT_ONLY] = {"only", "KEY", "one comparison, by its key in the JSON object"},
     [OPT_RUN] = {"run", "N",
                  "with --mmu and one --attempt: N rounds of it in one thread and no\n"
                  "more, for a tool that counts"},
-    [OPT_CHECK] = {"check", NULL,
-                   "exit 1 if a goal FAILED; without this that is told, and the exit\n"
-                   "status is 0 all the same"},
+    [OPT_CHECK] = SHEET_OPTION_CHECK,
     [OPT_JSON] = REPORT_OPTION_JSON,
     [OPT_OUTPUT] = REPORT_OPTION_OUTPUT,
     [OPT_HELP] = {"help", NULL, "print this"},

@@ -52,4 +52,20 @@ void sheet_put_ratio(struct sheet *sheet, const struct sheet_row *row,
 /* Deliver it all, unless err.  An enum cli_status. */
 int sheet_end(struct sheet *sheet, int err);
 
+/* Rows for a benchmark's option table (struct cli_option). */
+#define SHEET_OPTION_PAIRS                                                                         \
+    {                                                                                              \
+        "pairs", "N", "alternations of each comparison, 3 to 10001 (default 31)"                   \
+    }
+#define SHEET_OPTION_SEED                                                                          \
+    {                                                                                              \
+        "seed", "N", "of the bootstrap (default 1)"                                                \
+    }
+#define SHEET_OPTION_CHECK                                                                         \
+    {                                                                                              \
+        "check", NULL,                                                                             \
+            "exit 1 if a goal FAILED; without this that is told, and the exit\n"                   \
+            "status is 0 all the same"                                                             \
+    }
+
 #endif

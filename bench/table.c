@@ -89,13 +89,11 @@ static const struct cli_option options[] = {
     [OPT_QUICK] = {"quick", NULL,
                    "1 loop a run, not 4; memory by touching one page under each\n"
                    "table, not all of 1 GiB"},
-    [OPT_PAIRS] = {"pairs", "N", "alternations of each comparison, 3 to 10001 (default 31)"},
-    [OPT_SEED] = {"seed", "N", "of the bootstrap (default 1)"},
+    [OPT_PAIRS] = SHEET_OPTION_PAIRS,
+    [OPT_SEED] = SHEET_OPTION_SEED,
     [OPT_ONLY] = {"only", "KEY", "one kind of page table, against radix1, and no goals"},
     [OPT_RUN] = {"run", "N", "with --only: N loops of it and no more, for a tool that counts"},
-    [OPT_CHECK] = {"check", NULL,
-                   "exit 1 if a goal FAILED; without this that is told, and the exit\n"
-                   "status is 0 all the same"},
+    [OPT_CHECK] = SHEET_OPTION_CHECK,
     [OPT_JSON] = REPORT_OPTION_JSON,
     [OPT_OUTPUT] = REPORT_OPTION_OUTPUT,
     [OPT_HELP] = {"help", NULL, "print this"},
