@@ -5,7 +5,9 @@
  * Frames move between pool and caches in chains, linked outside of the lock, so that one
  * word a chain changes under it.  Each cache has a home, and a frame goes back to the
  * home of the cache that took it, whoever frees it: so it is used again by the processor
- * in whose cache it is, although one thread may unmap what many have touched.
+ * in whose cache it is, although one thread may unmap what many have touched.  Frames
+ * that were never used are put by for a home a good many at a time: interleaved with
+ * another thread's they would need twice the page tables of the machine's own.
  *
  * Who writes: the lists and counts, the holder of the pool's lock; a frame's
  * `extra`, its owners; a cache, its thread.
@@ -19,6 +21,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Part of the pool that is put by for a home at once. */
+#define PUT_BY 8u
 
 /* ---- the lock */
 
@@ -106,7 +111,7 @@ int spf_frames_create(size_t page_size, size_t nframes, struct spf_frames **out)
     frames->nframes = (uint32_t)nframes;
     frames->batch = batch_for(nframes);
     for (unsigned home = 0; home < SPF__FRAME_HOMES; home++)
-        frames->chains[home] = SPF__FRAME_NONE;
+        frames->home[home].chains = SPF__FRAME_NONE;
     err = map_all(frames);
     if (err) {
         free(frames);
@@ -183,7 +188,7 @@ static uint32_t chain_make(struct spf_frames *frames, const uint32_t *frame, uin
 /* Under the lock. */
 static void chain_push(struct spf_frames *frames, uint32_t first)
 {
-    uint32_t *chains = &frames->chains[frames->frame[first].home];
+    uint32_t *chains = &frames->home[frames->frame[first].home].chains;
 
     frames->frame[first].chain = *chains;
     *chains = first;
@@ -191,30 +196,59 @@ static void chain_push(struct spf_frames *frames, uint32_t first)
 
 static uint32_t chain_pop(struct spf_frames *frames, uint32_t home)
 {
-    uint32_t first = frames->chains[home];
+    uint32_t first = frames->home[home].chains;
 
     if (first != SPF__FRAME_NONE)
-        frames->chains[home] = frames->frame[first].chain;
+        frames->home[home].chains = frames->frame[first].chain;
     return first;
+}
+
+/* Under the lock: frames that follow one another, of those put by for the home. */
+static uint32_t fresh_take(struct spf_frames *frames, struct spf__frame_home *home)
+{
+    uint32_t first = home->fresh, n = home->end - home->fresh;
+
+    if (!n)
+        return SPF__FRAME_NONE;
+    if (n > frames->batch)
+        n = frames->batch;
+    frames->frame[first].len = n;
+    frames->frame[first].next = SPF__FRAME_NONE; /* they follow one another */
+    home->fresh += n;
+    return first;
+}
+
+/* So many that a thread's frames lie close together; others may take them in the end. */
+static void put_by(struct spf_frames *frames, struct spf__frame_home *home)
+{
+    uint32_t n = frames->nframes - frames->fresh;
+    uint32_t part = frames->nframes / PUT_BY;
+
+    if (n > part && part >= frames->batch)
+        n = part;
+    home->fresh = frames->fresh;
+    frames->fresh += n;
+    home->end = frames->fresh;
+}
+
+static uint32_t home_take(struct spf_frames *frames, uint32_t home)
+{
+    uint32_t first = chain_pop(frames, home);
+
+    return first != SPF__FRAME_NONE ? first : fresh_take(frames, &frames->home[home]);
 }
 
 /* Under the lock: of this home, else never used, else of any home.  NONE: there are none. */
 static uint32_t chain_take(struct spf_frames *frames, uint32_t home)
 {
-    uint32_t first = chain_pop(frames, home);
-    uint32_t n = frames->nframes - frames->fresh;
+    uint32_t first = home_take(frames, home);
 
-    if (first != SPF__FRAME_NONE)
-        return first;
-    if (n) {
-        first = frames->fresh;
-        frames->frame[first].len = n < frames->batch ? n : frames->batch;
-        frames->frame[first].next = SPF__FRAME_NONE; /* they follow one another */
-        frames->fresh += frames->frame[first].len;
-        return first;
+    if (first == SPF__FRAME_NONE && frames->fresh < frames->nframes) {
+        put_by(frames, &frames->home[home]);
+        first = home_take(frames, home);
     }
     for (uint32_t i = 1; i < SPF__FRAME_HOMES && first == SPF__FRAME_NONE; i++)
-        first = chain_pop(frames, (home + i) % SPF__FRAME_HOMES);
+        first = home_take(frames, (home + i) % SPF__FRAME_HOMES);
     return first;
 }
 

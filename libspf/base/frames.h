@@ -48,7 +48,10 @@ struct spf_frames {
     uint32_t fresh; /* frames from here on were never used */
     uint32_t used, most_used;
     uint32_t next_home;
-    uint32_t chains[SPF__FRAME_HOMES]; /* of frames that were given back, by home */
+    struct spf__frame_home {
+        uint32_t chains;     /* of frames that were given back */
+        uint32_t fresh, end; /* frames put by for this home, never used */
+    } home[SPF__FRAME_HOMES];
 };
 
 #define SPF__FRAME_BATCH 32u
