@@ -36,7 +36,8 @@ enum spf_delivery {
      * SIGBUS in the thread that touched the page; it resolves its own fault.
      * Fastest, scales with threads.  System calls given a missing page return
      * -EFAULT: spf_mm_prefault first.  A thread that touches arena memory while
-     * it blocks SIGBUS is killed by the kernel.
+     * it blocks SIGBUS is killed by the kernel; so is, under ThreadSanitizer, the
+     * handler of an asynchronous signal: TSan runs it late and with all signals blocked.
      */
     SPF_DELIVERY_INLINE = 0,
     /*
