@@ -128,6 +128,8 @@ int cli_next(struct cli_args *args)
         args->operands = true;
         return cli_next(args);
     }
+    if (!args->operands && strcmp(argument, "-h") == 0)
+        argument = "--help";
     if (!args->operands && strncmp(argument, "--", 2) == 0)
         return take_option(args, argument);
     if (!args->operands && argument[0] == '-' && argument[1] != '\0') {

@@ -115,7 +115,8 @@ def test_stdout_full():
 
 def test_help():
     """help and version are exit 0 and on stdout"""
-    for arguments_ in (("--help",), ("restore", "--help"), ("probe", "--help"), ("--version",)):
+    for arguments_ in (("--help",), ("-h",), ("restore", "--help"), ("restore", "-h"),
+                       ("bench", "fault", "-h"), ("probe", "--help"), ("--version",)):
         result = spf(*arguments_)
         check_status(result, 0)
         assert result.stdout.strip(), arguments_
