@@ -367,3 +367,30 @@ T(direct, slots_are_attached_before_they_are_used)
     t_eq(atomic_load(&mmu.attaches), 2);
     t_mmu_end(&mmu, mm);
 }
+
+static sigset_t held_in_zap;
+
+static int zap_and_look(void *mmu, unsigned slot, const struct spf_zap *zap)
+{
+    pthread_sigmask(SIG_BLOCK, NULL, &held_in_zap);
+    return t_mmu_ops()->zap(mmu, slot, zap);
+}
+
+/* No handler faults there by itself, so a change makes no system call of its own. */
+T(direct, a_change_holds_no_signals_off)
+{
+    struct t_mmu mmu;
+    struct spf_mm_attr attr = t_mmu_attr(&mmu, 8);
+    struct spf_mmu_ops ops = *t_mmu_ops();
+    struct spf_mm *mm;
+
+    ops.zap = zap_and_look;
+    attr.mmu_ops = &ops;
+    t_ok(spf_mm_create(&attr, &mm));
+    t_map(mm, 4, RW, NULL, 0);
+    t_fault(mm, BASE, SPF_ACCESS_READ, SPF_ATTEMPT_AUTO);
+    sigfillset(&held_in_zap);
+    t_ok(spf_mm_unmap(mm, BASE, 4 * PAGE));
+    t_eq(sigismember(&held_in_zap, SIGALRM), 0);
+    t_mmu_end(&mmu, mm);
+}

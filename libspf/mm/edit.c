@@ -31,7 +31,8 @@ int spf__edit_begin(struct spf__edit *edit, struct spf_mm *mm)
         return -EDEADLK;
     edit->mm = mm;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &edit->cancel);
-    spf__sigmask_block(&edit->signals);
+    if (mm->signals)
+        spf__sigmask_block(&edit->signals);
     edit->slot->busy = true;
     edit->single = spf__bypass_enter(mm, edit->slot);
     if (!edit->single)
@@ -69,7 +70,8 @@ void spf__edit_end(struct spf__edit *edit)
     else
         spf__rwlock_write_done(&mm->lock);
     edit->slot->busy = false;
-    spf__sigmask_restore(&edit->signals);
+    if (mm->signals)
+        spf__sigmask_restore(&edit->signals);
     spf__retired_free(mm, &edit->retired);
     pthread_setcancelstate(edit->cancel, &edit->cancel);
 }

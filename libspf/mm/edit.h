@@ -2,7 +2,7 @@
 /*
  * An edit: the one way in which an mm changes.
  *
- *     begin    signals off; alone in the mm (the lock, or the bypass)
+ *     begin    signals off, where handlers may fault; alone in the mm (the lock, or the bypass)
  *     take / put    build the new tree; nothing is visible yet
  *     commit   VMAs that leave turn odd; the new root is published; windows over
  *              the range are waited for; its pages are zapped or protected; VMAs

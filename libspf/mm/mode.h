@@ -17,7 +17,7 @@
 
 #include "libspf/mm/mm.h"
 
-/* True: nobody else is in the engine until exit.  Asynchronous signals blocked. */
+/* True: nobody else is in the engine until exit.  Signals blocked, with mm->signals. */
 static inline bool spf__bypass_enter(struct spf_mm *mm, struct spf__slot *slot)
 {
     atomic_store_explicit(&slot->inside, 1, memory_order_relaxed);
