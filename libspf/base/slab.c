@@ -62,6 +62,12 @@ void *spf__slab_take(struct spf__slab *slab)
     return slab->free ? pop(slab) : carve(slab);
 }
 
+void spf__slab_put(struct spf__slab *slab, void *object)
+{
+    *(void **)object = slab->free;
+    slab->free = object;
+}
+
 void spf__slab_give(struct spf__slab *slab, void *object)
 {
     void *head = atomic_load_explicit(&slab->given, memory_order_relaxed);

@@ -100,7 +100,7 @@ static void unmake(struct spf__edit *edit, struct spf__vma *vma)
         link = &(*link)->next;
     *link = vma->next;
     spf_pager_put(vma->pager); /* never the last: the edit's caller has one too */
-    spf__slab_give(&edit->mm->vmas, vma);
+    spf__slab_put(&edit->mm->vmas, vma);
 }
 
 int spf__edit_take(struct spf__edit *edit, struct spf__vma *vma)
@@ -126,7 +126,7 @@ int spf__edit_put(struct spf__edit *edit, const struct spf__extent *extent)
 
     if (err) {
         if (vma)
-            spf__slab_give(&edit->mm->vmas, vma);
+            spf__slab_put(&edit->mm->vmas, vma);
         return err;
     }
     if (extent->pager)

@@ -36,11 +36,34 @@ void spf__retire(struct spf_mm *mm, struct spf__node *nodes, struct spf__vma *vm
     }
 }
 
+/*
+ * No reader exists, and the caller is the writer: nodes, and VMAs without a pager that
+ * could have anything to do with it, are free at once and without an atomic operation.
+ */
+static void free_alone(struct spf_mm *mm)
+{
+    struct spf__vma **link = &mm->retired_vmas;
+    struct spf__vma *vma;
+
+    spf__nodes_free(&mm->nodes, mm->retired_nodes);
+    mm->retired_nodes = NULL;
+    while ((vma = *link)) {
+        if (vma->pager) {
+            link = &vma->next;
+            continue;
+        }
+        *link = vma->next;
+        spf__slab_put(&mm->vmas, vma);
+    }
+}
+
 void spf__retired_take(struct spf_mm *mm, bool single, bool all, struct spf__retired *out)
 {
     *out = (struct spf__retired){.wait = !single};
     if (!single && !all && mm->nretired < BATCH)
         return;
+    if (single)
+        free_alone(mm);
     out->nodes = mm->retired_nodes;
     out->vmas = mm->retired_vmas;
     for (struct spf__vma *vma = out->vmas; vma; vma = vma->next)
@@ -148,7 +171,7 @@ void spf__retired_free(struct spf_mm *mm, struct spf__retired *retired)
 
     if (retired->wait && (retired->nodes || retired->vmas))
         spf__rcu_synchronize();
-    spf__nodes_free(&mm->nodes, retired->nodes);
+    spf__nodes_give(&mm->nodes, retired->nodes);
     vmas_free(mm, take_pinned(mm), &kept);
     vmas_free(mm, retired->vmas, &kept);
     while (kept) {

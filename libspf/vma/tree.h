@@ -81,7 +81,8 @@ void spf__tree_edit_drop(struct spf__tree_edit *edit);
 /* Nodes of the edit that are no part of the new tree go back to the slab. */
 void spf__tree_edit_tidy(struct spf__tree_edit *edit);
 
-/* Give a list (by next) back. */
+/* Give a list (by next) back: the writer; anybody. */
 void spf__nodes_free(struct spf__slab *slab, struct spf__node *list);
+void spf__nodes_give(struct spf__slab *slab, struct spf__node *list);
 
 #endif

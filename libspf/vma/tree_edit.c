@@ -46,6 +46,16 @@ void spf__nodes_free(struct spf__slab *slab, struct spf__node *list)
         struct spf__node *node = list;
 
         list = node->next;
+        spf__slab_put(slab, node);
+    }
+}
+
+void spf__nodes_give(struct spf__slab *slab, struct spf__node *list)
+{
+    while (list) {
+        struct spf__node *node = list;
+
+        list = node->next;
         spf__slab_give(slab, node);
     }
 }

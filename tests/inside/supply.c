@@ -27,6 +27,7 @@ int __real_spf__sys_reserve(size_t len, void **out);
 void __real_spf__sys_unmap(void *addr, size_t len);
 void __real_spf__sys_unreserve(void *addr, size_t len);
 void *__real_spf__slab_take(struct spf__slab *slab);
+void __real_spf__slab_put(struct spf__slab *slab, void *object);
 void __real_spf__slab_give(struct spf__slab *slab, void *object);
 void __real_spf__slab_fini(struct spf__slab *slab);
 void *__wrap_malloc(size_t len);
@@ -38,6 +39,7 @@ int __wrap_spf__sys_reserve(size_t len, void **out);
 void __wrap_spf__sys_unmap(void *addr, size_t len);
 void __wrap_spf__sys_unreserve(void *addr, size_t len);
 void *__wrap_spf__slab_take(struct spf__slab *slab);
+void __wrap_spf__slab_put(struct spf__slab *slab, void *object);
 void __wrap_spf__slab_give(struct spf__slab *slab, void *object);
 void __wrap_spf__slab_fini(struct spf__slab *slab);
 /* NOLINTEND */
@@ -208,11 +210,22 @@ void *__wrap_spf__slab_take(struct spf__slab *slab)
 }
 
 /* The first word of a free object is the slab's own. */
-void __wrap_spf__slab_give(struct spf__slab *slab, void *object)
+static void object_ends(const struct spf__slab *slab, void *object)
 {
     count_given(OBJECTS, 1);
     atomic_fetch_sub(&slabs[place_of(slab)].live, 1);
     ASAN_POISON_MEMORY_REGION((char *)object + sizeof(void *), slab->size - sizeof(void *));
+}
+
+void __wrap_spf__slab_put(struct spf__slab *slab, void *object)
+{
+    object_ends(slab, object);
+    __real_spf__slab_put(slab, object);
+}
+
+void __wrap_spf__slab_give(struct spf__slab *slab, void *object)
+{
+    object_ends(slab, object);
     __real_spf__slab_give(slab, object);
 }
 
