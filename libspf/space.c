@@ -44,7 +44,7 @@ void spf_mm_attr_init(struct spf_mm_attr *attr)
 
 static bool common_ok(const struct spf_mm_attr *a)
 {
-    if (!a->arena_len || (a->flags & ~SPF_MM_MULTI))
+    if (!a->arena_len || (a->flags & ~(SPF_MM_MULTI | SPF_MM_OPEN_SIGNALS)))
         return false;
     if (a->attempt != SPF_ATTEMPT_AUTO && a->attempt != SPF_ATTEMPT_SPECULATIVE &&
         a->attempt != SPF_ATTEMPT_LOCKED)

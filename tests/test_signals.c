@@ -411,3 +411,48 @@ T(nested, a_handler_may_fault_while_calls_edit_the_tree_in_multi_mode)
 {
     faults_in_a_storm_of_signals(SPF_MM_MULTI);
 }
+
+/* ---- signals that changes do not hold off ---- */
+
+static volatile unsigned refused;
+
+static void touch_in_the_middle(int signo, siginfo_t *info, void *context)
+{
+    struct t_hit hit;
+
+    t_handler_begins(signo, context);
+    hit = t_read(storm_addr + storms++ % 64 * PAGE);
+    if (hit.signo == SIGBUS)
+        refused = refused + 1;
+    else if (hit.signo)
+        storm_errors = storm_errors + 1;
+}
+
+static void broken_promise(uint32_t flags)
+{
+    struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
+    struct spf_mm *mm = t_mm_inline(flags | SPF_MM_OPEN_SIGNALS);
+
+    if (T_TSAN)
+        cr_skip_test("ThreadSanitizer runs handlers late, so never in the middle of a call");
+    storm_addr = t_map(mm, 64, RW, NULL, 0);
+    install(SIGALRM, touch_in_the_middle, SA_RESTART);
+    setitimer(ITIMER_REAL, &often, NULL);
+    for (unsigned round = 0; round < 100000 && refused < 10; round++)
+        edit_all_kinds(mm, round);
+    setitimer(ITIMER_REAL, &never, NULL);
+    t_true(refused > 0, "no handler came in the middle of a change");
+    t_eq(storm_errors, 0);
+    t_eq(t_stats(mm).nvmas, 1);
+    t_mm_end(mm);
+}
+
+T(open_signals, a_handler_that_faults_in_a_change_gets_sigbus_and_harms_nothing)
+{
+    broken_promise(0);
+}
+
+T(open_signals, likewise_in_multi_mode)
+{
+    broken_promise(SPF_MM_MULTI);
+}

@@ -8,6 +8,7 @@
 #include "support.h"
 
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -302,4 +303,68 @@ T(kernel, prefault_of_a_present_page_whose_pager_now_fails_ends)
     t_true(rc == 0 || rc == -EIO, "(it is %d)", rc);
     t_reads(addr, 7);
     t_mm_end(mm);
+}
+
+/* ---- no system call where nothing was touched ---- */
+
+static struct {
+    volatile char blocked; /* what the kernel looks at: 0, let system calls through */
+    volatile unsigned calls;
+    volatile int first;
+} watched;
+
+static void on_call(int signo, siginfo_t *info, void *context)
+{
+    watched.blocked = 0;
+    if (!watched.calls++)
+        watched.first = info->si_syscall;
+}
+
+/* From here on the next system call of this thread is refused and counted. */
+static void watch(void)
+{
+    struct sigaction action = {.sa_sigaction = on_call, .sa_flags = SA_SIGINFO};
+
+    sigaction(SIGSYS, &action, NULL);
+    if (prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, 0, 0, &watched.blocked))
+        cr_skip_test("system calls can't be watched here: %s", strerror(errno));
+    watched.blocked = 1;
+}
+
+static void unwatch(void)
+{
+    watched.blocked = 0;
+    prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, NULL);
+}
+
+static void changes_of_what_was_never_touched(uint32_t flags)
+{
+    struct spf_mm *mm = t_mm_inline(flags | SPF_MM_OPEN_SIGNALS);
+    uintptr_t keep = t_map(mm, 4, RW, NULL, 0), at = 0;
+    int err;
+
+    t_writes(keep, 1);
+    watch();
+    err = spf_mm_map(mm, &at, 128 << 20, RW, 0, NULL, 0);
+    err = err ? err : spf_mm_protect(mm, at + PAGE, PAGE, RO);
+    err = err ? err : spf_mm_unmap(mm, at, 128 << 20);
+    unwatch();
+    t_ok(err);
+    t_true(!watched.calls, "(system call %d)", watched.first);
+    /* And the watch sees one. */
+    watch();
+    err = spf_mm_unmap(mm, keep, 4 * PAGE);
+    unwatch();
+    t_true(watched.calls > 0);
+    t_mm_end(mm);
+}
+
+T(kernel, changes_of_what_was_never_touched_make_no_system_call)
+{
+    changes_of_what_was_never_touched(0);
+}
+
+T(kernel, in_multi_mode_neither)
+{
+    changes_of_what_was_never_touched(SPF_MM_MULTI);
 }

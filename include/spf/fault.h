@@ -82,7 +82,8 @@ struct spf_fault_answer {
  * -EINVAL: a NULL pointer, unknown access, flag or attempt; WRITE_PROTECTED with an
  * access that is no write.
  * -EAGAIN: SPF_THREADS_MAX threads are registered.  -ENOMEM.
- * -ELOOP: nested too deep in signal handlers that interrupted pagers.
+ * -ELOOP: nested too deep in signal handlers that interrupted pagers.  -EDEADLK: in a
+ * signal handler that interrupted a call on the mm which holds no signals off.
  * -ESTALE: the mm was inherited through fork.
  * May block in the pager.  Async-signal-safe if the pager's fetch is, but not with
  * SPF_DELIVERY_DIRECT, which does not hold signals off while it is in the engine.

@@ -36,8 +36,8 @@ enum spf_delivery {
      * SIGBUS in the thread that touched the page; it resolves its own fault.
      * Fastest, scales with threads.  System calls given a missing page return
      * -EFAULT: spf_mm_prefault first.  A thread that touches arena memory while
-     * it blocks SIGBUS is killed by the kernel; so is, under ThreadSanitizer, the
-     * handler of an asynchronous signal: TSan runs it late and with all signals blocked.
+     * it blocks SIGBUS is killed by the kernel.  (ThreadSanitizer runs handlers of
+     * asynchronous signals with all signals blocked: one that touches must unblock it.)
      */
     SPF_DELIVERY_INLINE = 0,
     /*
@@ -58,6 +58,14 @@ enum spf_delivery {
 
 /* The mm never enters SINGLE mode. */
 #define SPF_MM_MULTI 0x1u
+/*
+ * Calls that change the mm hold no signals off, which spares each of them two system
+ * calls.  The caller promises that no handler of an asynchronous signal touches the mm's
+ * memory, and that none waits for another thread that uses the mm (a handler that stops
+ * its thread for a collector does).  With INLINE, a handler that touches a missing page
+ * while its thread is in such a call gets SIGBUS; with POOL it waits for ever.
+ */
+#define SPF_MM_OPEN_SIGNALS 0x2u
 
 /* attr.around: as many pages as the access pattern deserves. */
 #define SPF_AROUND_AUTO UINT32_MAX

@@ -100,10 +100,11 @@ int spf__fault_run(struct spf__fault *fault)
     struct spf__slot *slot = fault->slot;
     int cancel;
 
-    /* A handler of a synchronous signal that was sent, not caused: those stay open. */
-    if (slot->busy)
-        spf__broken("a signal handler faults while its thread is inside the engine", __FILE__,
-                    __LINE__);
+    /* A handler that has interrupted the engine: of a synchronous signal that was sent, for
+     * those stay open, or where signals are not held off (SPF_MM_OPEN_SIGNALS, DIRECT).
+     * [O45.b] relaxed: it is the same thread's; partner: spf__slot_busy. */
+    if (atomic_load_explicit(&slot->busy, memory_order_relaxed))
+        return -EDEADLK;
     fault->level = atomic_load_explicit(&slot->depth, memory_order_relaxed);
     if (fault->level >= SPF__NEST)
         return -ELOOP;

@@ -18,7 +18,7 @@
 
 static inline void spf__guard_enter(struct spf__fault *fault)
 {
-    fault->slot->busy = true;
+    spf__slot_busy(fault->slot, true);
     if (fault->attempt == SPF_ATTEMPT_BYPASS) {
         if (spf__bypass_enter(fault->mm, fault->slot))
             return;
@@ -42,7 +42,7 @@ static inline void spf__guard_exit(struct spf__fault *fault)
         spf__rwlock_read_done(&fault->mm->lock);
         fault->locked = false;
     }
-    fault->slot->busy = false;
+    spf__slot_busy(fault->slot, false);
 }
 
 #endif

@@ -31,9 +31,9 @@ int spf__edit_begin(struct spf__edit *edit, struct spf_mm *mm)
         return -EDEADLK;
     edit->mm = mm;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &edit->cancel);
-    if (mm->signals)
+    if (mm->signals_in_edits)
         spf__sigmask_block(&edit->signals);
-    edit->slot->busy = true;
+    spf__slot_busy(edit->slot, true);
     edit->single = spf__bypass_enter(mm, edit->slot);
     if (!edit->single)
         spf__rwlock_write(&mm->lock);
@@ -69,8 +69,8 @@ void spf__edit_end(struct spf__edit *edit)
         spf__bypass_exit(edit->slot);
     else
         spf__rwlock_write_done(&mm->lock);
-    edit->slot->busy = false;
-    if (mm->signals)
+    spf__slot_busy(edit->slot, false);
+    if (mm->signals_in_edits)
         spf__sigmask_restore(&edit->signals);
     spf__retired_free(mm, &edit->retired);
     pthread_setcancelstate(edit->cancel, &edit->cancel);

@@ -85,6 +85,7 @@ int spf__mm_new(const struct spf__mm_parts *parts, struct spf_mm **out)
     mm->attempt = parts->attr->attempt;
     mm->prot_mask = parts->prot_mask;
     mm->signals = parts->signals;
+    mm->signals_in_edits = parts->signals && !(parts->attr->flags & SPF_MM_OPEN_SIGNALS);
     mm->needs_sigbus = parts->needs_sigbus;
     mm->real = parts->real;
     mm->force_multi = parts->attr->flags & SPF_MM_MULTI;

@@ -31,7 +31,8 @@ struct spf_mm {
     uint32_t around;          /* pages a fault, or SPF_AROUND_AUTO */
     enum spf_attempt attempt; /* what deliveries ask for */
     uint32_t prot_mask;       /* what the MMU can enforce */
-    bool signals;             /* handlers may fault: hold them off inside the engine */
+    bool signals;             /* handlers may fault: hold them off in a fault by call */
+    bool signals_in_edits;    /* likewise while the mm changes: not with SPF_MM_OPEN_SIGNALS */
     bool needs_sigbus;        /* inline delivery */
     bool may_single;          /* membarrier works, and MULTI is not forced */
     bool force_multi;         /* SPF_MM_MULTI was asked for */

@@ -72,7 +72,7 @@ struct spf__slot {
     unsigned index;
     uint64_t accesses;      /* begun; the owner's */
     struct spf__slot *next; /* the owner's other slots; the owner's */
-    bool busy;              /* in a guard or an edit: no fault may come now; the owner's */
+    _Atomic bool busy;      /* in a guard or an edit: no fault may come now; the owner's */
     void *buf;              /* where pagers put pages, by depth; the owner's */
     struct spf__stream stream;
     uint64_t served_page; /* the last answer taken from a finished entry, see fault/ask.c */
@@ -80,6 +80,19 @@ struct spf__slot {
 
     _Alignas(128) _Atomic uint64_t counters[SPF__C_COUNT];
 };
+
+/*
+ * [O45.a] compiler barriers on both sides: a handler that interrupts the owner in the
+ * engine finds it busy; partner: spf__fault_run.
+ */
+static inline void spf__slot_busy(struct spf__slot *slot, bool busy)
+{
+    /* [O45.a] */
+    atomic_signal_fence(memory_order_seq_cst);
+    atomic_store_explicit(&slot->busy, busy, memory_order_relaxed);
+    /* [O45.a] */
+    atomic_signal_fence(memory_order_seq_cst);
+}
 
 /* The owner counts; no other thread writes, so a load and a store are enough. */
 static inline void spf__count_n(struct spf__slot *slot, unsigned counter, uint64_t n)
