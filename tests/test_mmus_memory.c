@@ -66,6 +66,22 @@ T_SOFT(mmus_memory, tables_of_pages_that_never_came)
     t_eq(t_table_stats(s).tables, 1);
 }
 
+/* So many pages that the pool's frame 0 is one of them: no PTE of it reads as empty. */
+T_SOFT(mmus_memory, frames_go_of_pages_that_nobody_may_access)
+{
+    uintptr_t at = t_map(s->mm, 300, RW, NULL, 0);
+    size_t used;
+
+    t_ok(t_space_store(s, at, 1));
+    used = t_frames_stats(s->frames).used;
+    for (size_t i = 0; i < 300; i++)
+        t_ok(t_space_store(s, at + i * s->page, i));
+    t_ok(spf_mm_protect(s->mm, at, 300 * s->page, SPF_PROT_NONE));
+    t_ok(spf_mm_unmap(s->mm, at, 300 * s->page));
+    t_true(t_frames_stats(s->frames).used <= used + 64, "%zu frames, %zu before",
+           t_frames_stats(s->frames).used, used);
+}
+
 T_SOFT(mmus_memory, a_neighbour_keeps_its_table)
 {
     uintptr_t at = t_space_map(s, 2, RW, 1, 0);

@@ -190,6 +190,19 @@ T_MMUS(mmus_none, moves_by_remap)
     t_load_fails(s, at, -EFAULT);
 }
 
+/* So many pages that frame 0 of a pool is one of them. */
+T_MMUS(mmus_none, many_pages_move_by_remap)
+{
+    uintptr_t at = t_map(s->mm, 300, RW, NULL, 0);
+    uintptr_t to = spf_mm_base(s->mm) + T_SPACE_LEN / 2;
+
+    fill(s, at, 300, 1);
+    t_ok(spf_mm_protect(s->mm, at, 300 * s->page, NONE));
+    t_ok(spf_mm_remap(s->mm, at, 300 * s->page, 300 * s->page, SPF_REMAP_FIXED, &to));
+    t_ok(spf_mm_protect(s->mm, to, 300 * s->page, RW));
+    filled(s, to, 300, 1);
+}
+
 /* ---- brk ---- */
 
 T_MMUS(mmus_brk, grows_and_shrinks_by_bytes)

@@ -2,9 +2,10 @@
 /*
  * Entries of page tables: one word each.
  *
- * Last level, a PTE: flags, protection and frame.  Without PRESENT it is buried: as good
- * as empty, but that a zap has still to free the frame.  Other levels: the address of the
- * table below, which is aligned to more than the flag takes.
+ * Last level, a PTE: flags, protection and frame.  BURIED in place of PRESENT: as good as
+ * empty, but that a reap has still to free the frame, or a move to show it.  The flag
+ * tells it from an empty one, for there is a frame 0, and a protection of none.  Other
+ * levels: the address of the table below, which is aligned to more than the flag takes.
  *
  * Who writes a PTE: installs and unprotects of its page by compare-and-swap, inside a
  * window, under the lock or in a bypass; zap and protect, which exclude these, by
@@ -29,6 +30,7 @@
 #define SPF__PTE_COW 0x40ull    /* the frame has other owners: copied before it is written */
 #define SPF__PTE_SHARED 0x80ull /* the frame is a pager's, and written to as such */
 #define SPF__PTE_DIRTY 0x100ull /* and has been */
+#define SPF__PTE_BURIED 0x200ull
 #define SPF__PTE_FRAME_SHIFT 32
 #define SPF__PTE_FRAMES (~0ull << SPF__PTE_FRAME_SHIFT)
 
@@ -43,6 +45,16 @@ static inline uint64_t spf__pte(uint32_t frame, uint32_t prot)
 static inline uint32_t spf__pte_frame(uint64_t pte)
 {
     return (uint32_t)(pte >> SPF__PTE_FRAME_SHIFT);
+}
+
+static inline uint64_t spf__pte_buried(uint64_t pte)
+{
+    return (pte & ~(SPF__PTE_PRESENT | SPF__PTE_HASHED)) | SPF__PTE_BURIED;
+}
+
+static inline uint64_t spf__pte_shown(uint64_t pte)
+{
+    return (pte & ~SPF__PTE_BURIED) | SPF__PTE_PRESENT;
 }
 
 /*

@@ -90,7 +90,7 @@ int spf__soft_protect(void *mmu, unsigned slot, uintptr_t addr, size_t len, uint
 
 static uint64_t to_buried(uint64_t pte, uint32_t prot)
 {
-    return pte & ~(SPF__PTE_PRESENT | SPF__PTE_HASHED);
+    return spf__pte_buried(pte);
 }
 
 int spf__soft_zap(void *mmu, unsigned slot, const struct spf_zap *zap)
@@ -217,7 +217,7 @@ static void move_leaf(struct spf__table_visit *visit, _Atomic uint64_t *leaf, ui
             spf__hash_update(soft->hash, moving->change.slot, at, spf__soft_track(soft, entry), 0);
         /* Buried, until all have moved: nobody translates there so far. */
         atomic_store_explicit(spf__soft_pte(soft, moving->change.slot, at + shift),
-                              pte & ~(SPF__PTE_HASHED | SPF__PTE_PRESENT), memory_order_relaxed);
+                              spf__pte_buried(pte), memory_order_relaxed);
     }
 }
 
@@ -254,7 +254,7 @@ static void show_leaf(struct spf__table_visit *visit, _Atomic uint64_t *leaf, ui
 
         /* [O40.b] release: the contents, as the translation that it replaces. */
         if (pte)
-            atomic_store_explicit(entry, pte | SPF__PTE_PRESENT, memory_order_release);
+            atomic_store_explicit(entry, spf__pte_shown(pte), memory_order_release);
     }
 }
 
