@@ -319,6 +319,24 @@ T_SOFT(mmus_memory, a_pool_of_few_frames)
     }
 }
 
+/* None lies idle as a spare table while a page that needs one fails. */
+T_SOFT(mmus_memory, every_frame_is_of_use)
+{
+    for (size_t nframes = 2; nframes <= 40; nframes += 1 + nframes / 8) {
+        struct t_space few = t_space_open(s->mmus, nframes, 0);
+        uintptr_t at = t_map(few.mm, 100, RW, NULL, 0);
+        size_t n = fill(&few, at, 0, 100);
+
+        t_eq(t_frames_stats(few.frames).used, nframes);
+        if (n) {
+            t_eq(n + t_table_stats(&few).table_pages, nframes);
+            t_ok(spf_mm_unmap(few.mm, at, few.page));
+            t_eq(fill(&few, at, n, 100), 1);
+        }
+        t_space_close(&few);
+    }
+}
+
 T_SOFT(mmus_memory, no_frame_for_the_root)
 {
     struct t_space one = t_space_open(s->mmus, 1, 0);
@@ -359,6 +377,43 @@ T(mmus_memory, what_another_thread_touched_is_of_use_once_unmapped)
     t_ok(spf_mm_unmap(space.mm, at, 10 * space.page));
     t_ok(spf_mm_store(space.mm, at + page * space.page, 1));
     t_space_close(&space);
+}
+
+/* What threads had put by goes back with them: all have a slot of their own at one time. */
+#define LEAVERS 12
+
+struct leavers {
+    const struct t_space *space;
+    pthread_barrier_t all;
+};
+
+static void touch_and_leave(void *arg)
+{
+    struct leavers *l = arg;
+    const struct t_space *s = l->space;
+    uintptr_t at = 0;
+
+    t_ok(spf_mm_map(s->mm, &at, 100 * s->page, RW, 0, NULL, 0));
+    t_ok(spf_mm_prefault(s->mm, at, 100 * s->page, SPF_ACCESS_WRITE, NULL));
+    pthread_barrier_wait(&l->all);
+    t_ok(spf_mm_unmap(s->mm, at, 100 * s->page));
+    pthread_barrier_wait(&l->all);
+    t_ok(spf_thread_unregister(s->mm));
+}
+
+T_SOFT_MULTI(mmus_memory, threads_that_left_keep_no_frames)
+{
+    struct leavers leavers = {.space = s};
+    struct t_job jobs[LEAVERS];
+    size_t before = t_frames_stats(s->frames).used;
+
+    t_ok(pthread_barrier_init(&leavers.all, NULL, LEAVERS));
+    for (size_t i = 0; i < LEAVERS; i++)
+        t_job_start(&jobs[i], touch_and_leave, &leavers);
+    for (size_t i = 0; i < LEAVERS; i++)
+        t_job_join(&jobs[i]);
+    t_eq(t_frames_stats(s->frames).used, before);
+    pthread_barrier_destroy(&leavers.all);
 }
 
 /* A run that there are no frames for becomes one page. */

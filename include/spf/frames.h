@@ -6,6 +6,10 @@
  * through caches a thread, for pages and for page tables alike, and several may draw
  * from one: frames can be shared only within a pool.  A frame is memory from the first
  * time it is used; what was given back stays with the pool.
+ *
+ * A thread that is registered with an address space keeps some frames ready, out of reach
+ * of others until it leaves: about a 128th of the pool, at least 2 and at most 64 frames,
+ * and a spare page for each level of the page table.
  */
 #ifndef SPF_FRAMES_H
 #define SPF_FRAMES_H

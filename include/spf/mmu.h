@@ -87,6 +87,11 @@ struct spf_mmu_ops {
 
     /* A thread takes slot number `slot`, possibly one used before.  Optional. */
     int (*attach)(void *mmu, unsigned slot);
+    /*
+     * It gives the slot back; if it ended without a word, another thread does so for it.
+     * Nothing that uses the slot is under way.  May take a lock of the MMU's own.  Optional.
+     */
+    void (*detach)(void *mmu, unsigned slot);
 
     /*
      * Optional.  Get what installing this run, or (NULL) unprotecting a page, may need.

@@ -108,6 +108,8 @@ void spf__slot_give_back(struct spf__slot *slot)
     SPF_INVARIANT(!atomic_load_explicit(&slot->access, memory_order_relaxed));
     for (unsigned i = 0; i < SPF__NEST; i++)
         SPF_INVARIANT(!atomic_load_explicit(&slot->hazard[i], memory_order_relaxed));
+    if (slot->mm->mmu_ops.detach)
+        slot->mm->mmu_ops.detach(slot->mm->mmu, slot->index);
     atomic_store_explicit(&slot->tid, 0, memory_order_relaxed);
 }
 

@@ -22,6 +22,13 @@ static int soft_attach(void *mmu, unsigned slot)
     return spf__table_attach(&soft->table, slot);
 }
 
+static void soft_detach(void *mmu, unsigned slot)
+{
+    struct spf__soft *soft = mmu;
+
+    spf__table_detach(&soft->table, slot);
+}
+
 /* Zero pages that fill a last-level table. */
 static bool fills_table(const struct spf__soft *soft, uintptr_t addr, const struct spf_install *run,
                         size_t done)
@@ -45,20 +52,46 @@ static void prepare_huge(struct spf__soft *soft, struct spf__table_slot *slot,
         slot->run = spf__frames_take_run(soft->table.frames, (uint32_t)soft->leaf_entries) + 1;
 }
 
-static int soft_prepare(void *mmu, unsigned index, const struct spf_install *run)
+static int prepare_run(struct spf__soft *soft, struct spf__table_slot *slot,
+                       const struct spf_install *run)
 {
-    struct spf__soft *soft = mmu;
-    struct spf__table_slot *slot = spf__table_slot(&soft->table, index);
     size_t npages = run ? run->npages : 1;
-    int err;
+    int err = spf__table_prepare(&soft->table, slot, npages);
 
-    spf__table_give_now(&soft->table, slot);
-    err = spf__table_prepare(&soft->table, slot, npages);
     if (!err && soft->attr.huge)
         prepare_huge(soft, slot, run);
     if (!err && !slot->run)
         err = spf__frames_fill(soft->table.frames, &slot->frames, (uint32_t)npages);
     return err;
+}
+
+/*
+ * Too few frames for the page and all the tables that it might need.  It may need none:
+ * so a frame for the page first, out of spare tables if need be, then tables as far as it
+ * goes.  -ENOMEM all the same: that is the cause if it was not enough.
+ */
+static int prepare_scarce(struct spf__soft *soft, struct spf__table_slot *slot)
+{
+    uint32_t frame;
+
+    spf__table_spare(&soft->table, slot);
+    if (spf__frames_fill(soft->table.frames, &slot->frames, 1))
+        return -ENOMEM;
+    frame = spf__frames_take(&slot->frames);
+    (void)spf__table_prepare(&soft->table, slot, 1);
+    slot->frames.frame[slot->frames.n++] = frame; /* where it has just been taken from */
+    return -ENOMEM;
+}
+
+static int soft_prepare(void *mmu, unsigned index, const struct spf_install *run)
+{
+    struct spf__soft *soft = mmu;
+    struct spf__table_slot *slot = spf__table_slot(&soft->table, index);
+    int err;
+
+    spf__table_give_now(&soft->table, slot);
+    err = prepare_run(soft, slot, run);
+    return err == -ENOMEM && (!run || run->npages == 1) ? prepare_scarce(soft, slot) : err;
 }
 
 static void fill(const struct spf_frames *frames, uint32_t frame, const void *src)
@@ -389,6 +422,7 @@ void spf__soft_stats(struct spf__soft *soft, struct spf_table_stats *stats)
 const struct spf_mmu_ops spf__soft_ops = {
     .size = sizeof(struct spf_mmu_ops),
     .attach = soft_attach,
+    .detach = soft_detach,
     .prepare = soft_prepare,
     .install = soft_install,
     .unprotect = soft_unprotect,

@@ -333,5 +333,7 @@ int spf__soft_duplicate(void *mmu, unsigned slot, void *child)
 
     spf__table_walk(&soft->table, 0, (uintptr_t)1 << (soft->table.shift[0] + soft->table.bits[0]),
                     &visit);
+    /* The child's slot is nobody's so far. */
+    spf__table_detach(&copying.child->table, 0);
     return copying.err;
 }

@@ -163,13 +163,19 @@ void spf__table_give_run(struct spf__table *table, struct spf__table_slot *slot)
     slot->run = 0;
 }
 
-static void slot_drain(struct spf__table *table, struct spf__table_slot *slot)
+void spf__table_spare(struct spf__table *table, struct spf__table_slot *slot)
 {
-    spf__table_repay(table, slot);
-    spf__table_give_now(table, slot);
-    spf__table_give_run(table, slot);
     for (unsigned c = 0; c < table->nclasses; c++)
         spf__frag_drain(&table->classes[c], table->frames, &slot->frames, &slot->frags[c]);
+}
+
+void spf__table_detach(struct spf__table *table, unsigned index)
+{
+    struct spf__table_slot *slot = spf__table_slot(table, index);
+
+    spf__table_give_now(table, slot);
+    spf__table_give_run(table, slot);
+    spf__table_spare(table, slot);
     spf__frames_drain(table->frames, &slot->frames);
 }
 
@@ -196,6 +202,7 @@ static int make_root(struct spf__table *table)
     err = spf__frag_fill(&table->classes[c], table->frames, &slot->frames, &slot->frags[c], 1);
     if (!err)
         table->root = spf__frag_take(&slot->frags[c]);
+    spf__table_detach(table, 0);
     return err;
 }
 
@@ -232,7 +239,8 @@ void spf__table_fini(struct spf__table *table)
 
         if (!slot)
             continue;
-        slot_drain(table, slot);
+        spf__table_repay(table, slot);
+        spf__table_detach(table, i);
         spf__sys_unmap(slot, sizeof(*slot));
     }
     spf__sys_unmap((void *)(uintptr_t)table->slots, SLOTS_LEN);
@@ -308,7 +316,8 @@ int spf__table_prepare(struct spf__table *table, struct spf__table_slot *slot, s
         return -ENOMEM; /* a shorter run, then */
     for (unsigned level = 1; level < table->levels; level++)
         need[table->class_of[level]] += level == leaf_level(table) ? leaves : each;
-    for (unsigned c = 0; c < table->nclasses && !err; c++)
+    /* The last level first: if there is not enough, that is what is most likely missing. */
+    for (unsigned c = table->nclasses; c-- > 0 && !err;)
         if (slot->frags[c].n < need[c])
             err = spf__frag_fill(&table->classes[c], table->frames, &slot->frames, &slot->frags[c],
                                  need[c]);

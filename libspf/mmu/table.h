@@ -102,6 +102,10 @@ int spf__table_init(struct spf__table *table, struct spf_frames *frames,
 void spf__table_fini(struct spf__table *table);
 
 int spf__table_attach(struct spf__table *table, unsigned slot);
+/* The slot's thread leaves: what it has put by goes back, but for what it owes. */
+void spf__table_detach(struct spf__table *table, unsigned slot);
+/* Its spare tables become frames again. */
+void spf__table_spare(struct spf__table *table, struct spf__table_slot *slot);
 struct spf__table_slot *spf__table_slot(const struct spf__table *table, unsigned slot);
 /* No access is under way that began before the slot's owed frames were taken out. */
 void spf__table_repay(struct spf__table *table, struct spf__table_slot *slot);
