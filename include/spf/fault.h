@@ -94,8 +94,9 @@ SPF_API int spf_mm_fault(struct spf_mm *mm, const struct spf_fault_request *requ
 /*
  * Make every page of the range present before it is touched, so that system
  * calls can be given the memory (inline delivery makes them return -EFAULT on a
- * page that is missing).  `access` WRITE needs writable VMAs.  *done, if not
- * NULL, is the number of bytes, from addr on, that are present now.
+ * page that is missing).  `access` WRITE needs writable VMAs, and makes the copies of
+ * pages that are copied on write, so that no store has to later.  *done, if not NULL,
+ * is the number of bytes, from addr on, that are present now.
  * 0, or -EINVAL (range), -EFAULT (a gap or a forbidden access in the range),
  * the pager's error, -EAGAIN (the MMU stayed busy), or as spf_mm_fault.
  */
