@@ -5,6 +5,10 @@
  */
 #include "mmus.h"
 
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
 #define PAGES 6u
 
 /* ---- a pager that can be written to */
@@ -158,6 +162,118 @@ T_SOFT(mmus_share, unmap_release_and_discard_lose_no_write)
     t_eq(atomic_load(&store.page[2]), 3);
     t_eq(t_frames_stats(s->frames).used, 0);
     t_ok(spf_frames_destroy(s->frames));
+}
+
+T_SOFT(mmus_share, sync_stores_what_any_mapping_wrote)
+{
+    struct t_space other = t_space_beside(s);
+    struct spf_pager *pager = cached(s);
+    uintptr_t a = map(s->mm, PAGES * s->page, SPF_MAP_SHARED, pager);
+    uintptr_t b = map(s->mm, PAGES * s->page, SPF_MAP_SHARED, pager);
+    uintptr_t c = map(other.mm, PAGES * s->page, SPF_MAP_SHARED, pager);
+
+    for (uint64_t n = 1; n < 4; n++) {
+        t_ok(t_space_store(s, a, n)); /* from the second on without a fault */
+        t_ok(spf_mm_sync(s->mm, b, s->page));
+        t_eq(atomic_load(&store.page[0]), n);
+        t_ok(t_space_store(s, a, 10 * n));
+        t_ok(spf_mm_sync(other.mm, c, s->page));
+        t_eq(atomic_load(&store.page[0]), 10 * n);
+        t_ok(t_space_store(&other, c, 100 * n));
+        t_ok(spf_pager_sync(pager, 0, 0));
+        t_eq(atomic_load(&store.page[0]), 100 * n);
+    }
+    t_space_close_beside(&other);
+    t_ok(spf_mm_unmap(s->mm, a, PAGES * s->page));
+    t_ok(spf_mm_sync(s->mm, b, PAGES * s->page));
+    atomic_store(&store.stores, 0);
+    t_ok(spf_mm_sync(s->mm, b, PAGES * s->page)); /* nobody can have written */
+    t_ok(spf_pager_sync(pager, 0, 0));
+    t_eq(atomic_load(&store.stores), 0);
+    spf_pager_put(pager);
+}
+
+T_SOFT(mmus_share, the_end_of_an_mm_writes_back)
+{
+    struct t_space other = t_space_beside(s);
+    struct spf_pager *pager = cached(s);
+    uintptr_t a = map(other.mm, PAGES * s->page, SPF_MAP_SHARED, pager);
+
+    t_ok(t_space_store(&other, a + s->page, 5));
+    t_space_close_beside(&other);
+    t_eq(atomic_load(&store.page[1]), 5);
+    t_ok(spf_pager_sync(pager, 0, 0));
+    t_eq(atomic_load(&store.stores), 1);
+    spf_pager_put(pager);
+}
+
+T_SOFT(mmus_share, a_file_that_is_open_for_reading_only_has_no_store)
+{
+    int rw = t_src_file(1, PAGES, PAGES * s->page), ro;
+    struct spf_pager *file = NULL, *pager = NULL;
+    char path[64];
+    uintptr_t a;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", rw);
+    ro = open(path, O_RDONLY | O_CLOEXEC);
+    t_true(ro >= 0);
+    t_ok(spf_pager_create_file(ro, 0, &file));
+    t_ok(spf_pager_create_cached(file, s->frames, &pager));
+    spf_pager_put(file);
+    a = map(s->mm, PAGES * s->page, SPF_MAP_SHARED, pager);
+    t_ok(t_space_store(s, a, 5));
+    t_eq(spf_mm_sync(s->mm, a, s->page), -EROFS);
+    t_loads(s, a, 5);
+    spf_pager_put(pager);
+    close(ro);
+    close(rw);
+}
+
+/* ---- prefault(WRITE): the stores that come after it take no fault ---- */
+
+static void stores_without_faults(const struct t_space *s, uintptr_t at, size_t npages)
+{
+    uint64_t before;
+    size_t done = 0;
+
+    t_ok(spf_mm_prefault(s->mm, at, npages * s->page, SPF_ACCESS_WRITE, &done));
+    t_eq(done, npages * s->page);
+    before = t_stats(s->mm).access_faults;
+    for (size_t i = 0; i < npages; i++)
+        t_ok(t_space_store(s, at + i * s->page, 50 + i));
+    t_eq(t_stats(s->mm).access_faults, before);
+}
+
+T_SOFT(mmus_share, prefault_for_writing_copies_and_dirties)
+{
+    struct spf_pager *pager = cached(s);
+    uintptr_t own = map(s->mm, PAGES * s->page, 0, pager);
+    uintptr_t shared = map(s->mm, PAGES * s->page, SPF_MAP_SHARED, pager);
+
+    for (size_t i = 0; i < PAGES; i += 2) {
+        t_loads(s, own + i * s->page, 100 + i);
+        t_loads(s, shared + i * s->page, 100 + i);
+    }
+    stores_without_faults(s, own, PAGES);
+    t_loads(s, shared, 100);
+    stores_without_faults(s, shared, PAGES);
+    t_ok(spf_mm_sync(s->mm, shared, PAGES * s->page));
+    t_eq(atomic_load(&store.page[PAGES - 1]), 50 + PAGES - 1);
+    t_loads(s, own, 50);
+    spf_pager_put(pager);
+}
+
+T_SOFT(mmus_duplicate, prefault_for_writing_copies_what_both_sides_have)
+{
+    uintptr_t at = t_map(s->mm, PAGES, RW, NULL, 0);
+    struct t_space child = *s;
+
+    for (size_t i = 0; i < PAGES; i++)
+        t_ok(t_space_store(s, at + i * s->page, 1 + i));
+    t_ok(spf_mm_duplicate(s->mm, &child.mm));
+    stores_without_faults(&child, at, PAGES);
+    stores_without_faults(s, at, PAGES);
+    t_mm_end(child.mm);
 }
 
 T_SOFT(mmus_share, needs_a_pager_over_the_same_frames)

@@ -129,9 +129,10 @@ SPF_API int spf_mm_create(const struct spf_mm_attr *attr, struct spf_mm **out);
 SPF_API int spf_mm_duplicate(struct spf_mm *parent, struct spf_mm **child);
 
 /*
- * Unmap everything, stop the pool, free.  The caller's own registration ends
- * with it.  -EBUSY: other threads are registered (nothing has happened then).
- * A thread that sleeps in a fault (POOL) gets its page or SIGSEGV.  NULL: 0.
+ * Unmap everything, stop the pool, free.  What was written to SHARED pages is written
+ * back as by spf_mm_unmap.  The caller's own registration ends with it.  A thread that
+ * sleeps in a fault (POOL) gets its page or SIGSEGV.  -EBUSY: other threads are
+ * registered (nothing has happened then).  NULL: 0.
  */
 SPF_API int spf_mm_destroy(struct spf_mm *mm);
 
@@ -242,10 +243,11 @@ SPF_API int spf_mm_brk(struct spf_mm *mm, uintptr_t brk, uintptr_t *now);
 SPF_API int spf_mm_discard(struct spf_mm *mm, uintptr_t addr, size_t len);
 
 /*
- * Write back what was written through SHARED mappings in the range; gaps and private
- * mappings are skipped.  What is written meanwhile may or may not be among it, and is
- * not lost.  -EINVAL; the pager's error (-EROFS: it has no `store`): those pages stay to
- * be written back, the others are.
+ * Write back the pages that SHARED mappings in the range show, if they were written to,
+ * through whatever mapping of whatever mm; gaps and private mappings are skipped.  A page
+ * that others may still write to without a fault is stored each time.  What is written
+ * meanwhile may or may not be among it, and is not lost.  -EINVAL; the pager's error
+ * (-EROFS: it has no `store`): those pages stay to be written back, the others are.
  */
 SPF_API int spf_mm_sync(struct spf_mm *mm, uintptr_t addr, size_t len);
 

@@ -109,10 +109,10 @@ SPF_API int spf_pager_create_file(int fd, uint64_t len, struct spf_pager **out);
 
 /*
  * The pages of another pager, kept in frames until it is released.  Each page is fetched
- * once, and then
- * shared: mms over the same frames map the frame itself, SHARED ones to write to it,
- * private ones until they write, when they get a copy; others copy.  A reference is
- * taken on backing; NULL: zero pages, that are never written back (memory to share).
+ * once, and then shared: mms over the same frames map the frame itself, SHARED ones to
+ * write to it, private ones until they write, when they get a copy; others copy.  A
+ * reference is taken on backing; NULL: zero pages, that are never written back (memory
+ * to share).
  * Written pages go back by backing's `store`: a file's is there if its descriptor can
  * be written to, a buffer has none.  The frames must outlive the pager.  What is still
  * to be written when the last reference goes is written then, by best effort: for the
@@ -123,10 +123,10 @@ SPF_API int spf_pager_create_cached(struct spf_pager *backing, struct spf_frames
                                     struct spf_pager **out);
 
 /*
- * Write back the pages in [offset, offset + len) that were written to through mappings
- * which are gone, or were synced by spf_mm_sync.  len 0: to the end.  Nothing to do for
- * a pager that is not cached.  0; the first error of `store`, the others having been
- * tried; -EROFS: there is no `store`.  May block.
+ * Write back the pages in [offset, offset + len) that were written to, through whatever
+ * mapping.  One that may still be written to without a fault is stored each time.  len 0:
+ * to the end.  Nothing to do for a pager that is not cached.  0; the first error of
+ * `store`, the others having been tried; -EROFS: there is no `store`.  May block.
  */
 SPF_API int spf_pager_sync(struct spf_pager *pager, uint64_t offset, uint64_t len);
 

@@ -436,6 +436,19 @@ bool spf__frame_sole(struct spf_frames *frames, uint32_t frame)
     return atomic_load_explicit(&frames->frame[frame].extra, memory_order_acquire) == 0;
 }
 
+void spf__frame_writer_comes(struct spf_frames *frames, uint32_t frame)
+{
+    /* Relaxed: whoever is to find the write to come is ordered after that write. */
+    atomic_fetch_add_explicit(&frames->frame[frame].writers, 1, memory_order_relaxed);
+}
+
+void spf__frame_writer_goes(struct spf_frames *frames, uint32_t frame)
+{
+    spf__frame_soil(frames, frame);
+    /* [O46.a] release: dirty before it has one writer less. */
+    atomic_fetch_sub_explicit(&frames->frame[frame].writers, 1, memory_order_release);
+}
+
 void spf__frame_soil(struct spf_frames *frames, uint32_t frame)
 {
     /* [O42.a] release: what was written, by accesses that are over, is there. */
@@ -444,6 +457,10 @@ void spf__frame_soil(struct spf_frames *frames, uint32_t frame)
 
 bool spf__frame_launder(struct spf_frames *frames, uint32_t frame)
 {
+    /* [O46.b] acquire: a writer that is gone has left it dirty. */
+    bool written = atomic_load_explicit(&frames->frame[frame].writers, memory_order_acquire) > 0;
+
     /* [O42.b] acquire: it is written back with all that soiled it. */
-    return atomic_exchange_explicit(&frames->frame[frame].dirty, 0, memory_order_acquire);
+    written |= atomic_exchange_explicit(&frames->frame[frame].dirty, 0, memory_order_acquire) > 0;
+    return written;
 }

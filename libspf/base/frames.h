@@ -23,6 +23,7 @@
 struct spf__frame {
     _Alignas(64) _Atomic uint32_t extra; /* owners beyond the first */
     _Atomic uint32_t dirty;              /* a pager's: was written to */
+    _Atomic uint32_t writers;            /* a pager's: PTEs that may be being written through */
     uint32_t next;                       /* in a chain */
     uint32_t len;                        /* of a chain's first frame: its length */
     uint32_t chain;                      /* likewise: the next chain */
@@ -97,7 +98,12 @@ bool spf__frame_drop(struct spf_frames *frames, uint32_t frame);
 /* Called by an owner: are there no others? */
 bool spf__frame_sole(struct spf_frames *frames, uint32_t frame);
 
-/* Of a pager's frame: it was written to; it is about to be written back (was it dirty?). */
+/*
+ * Of a pager's frame.  A PTE comes through which it will be written; one goes, and the
+ * frame is dirty.  It was written to.  It is about to be written back: need it be?
+ */
+void spf__frame_writer_comes(struct spf_frames *frames, uint32_t frame);
+void spf__frame_writer_goes(struct spf_frames *frames, uint32_t frame);
 void spf__frame_soil(struct spf_frames *frames, uint32_t frame);
 bool spf__frame_launder(struct spf_frames *frames, uint32_t frame);
 

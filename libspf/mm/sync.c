@@ -4,8 +4,9 @@
  *
  * An edit finds what was written to: it takes the right to write from those pages,
  * waits for accesses that are under way, and marks the frames dirty, which from then on
- * is the pager's matter.  A write that comes later faults, and so is noted again.  The
- * store itself is made outside of all locks, VMA by VMA.
+ * is the pager's matter.  A write that comes later faults, and so is noted again.  Other
+ * mappings of the pages keep their right; their frames count as written to.  The store
+ * itself is made outside of all locks, VMA by VMA.
  */
 #include "libspf/mm/edit.h"
 #include "libspf/mm/window.h"

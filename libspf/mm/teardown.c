@@ -5,14 +5,25 @@
 #include "libspf/mm/reclaim.h"
 #include "libspf/pager/pager.h"
 
+/* As unmap does: what can't be stored stays dirty in the pager's frames. */
+static void write_back(const struct spf__vma *vma)
+{
+    if (vma->flags & SPF_VMA_SHARED)
+        (void)spf_pager_sync(vma->pager, vma->offset, vma->end - vma->start);
+}
+
 /* The nodes and VMAs themselves go with their slabs. */
 static void put_pagers(struct spf__node *node)
 {
     for (unsigned i = 0; i < node->n; i++) {
-        if (node->level)
+        struct spf__vma *vma = node->ptr[i];
+
+        if (node->level) {
             put_pagers(node->ptr[i]);
-        else
-            spf_pager_put(((struct spf__vma *)node->ptr[i])->pager);
+            continue;
+        }
+        write_back(vma);
+        spf_pager_put(vma->pager);
     }
 }
 

@@ -122,8 +122,21 @@ static uint64_t make_pte(struct spf__soft *soft, struct spf__table_slot *slot, c
     spf__frame_share(frames, *frame);
     if (!shared)
         return spf__pte(*frame, run->prot & ~SPF_PROT_WRITE) | SPF__PTE_COW;
+    if (writes)
+        spf__frame_writer_comes(frames, *frame);
     return spf__pte_with_prot(spf__pte(*frame, 0) | SPF__PTE_SHARED | (writes ? SPF__PTE_DIRTY : 0),
                               run->prot);
+}
+
+/* It was not put in. */
+static void unmake_pte(struct spf__soft *soft, struct spf__table_slot *slot, uint64_t pte)
+{
+    uint32_t frame = spf__pte_frame(pte);
+
+    if (pte & SPF__PTE_DIRTY)
+        spf__frame_writer_goes(soft->table.frames, frame);
+    if (spf__frame_drop(soft->table.frames, frame))
+        spf__table_give_later(&soft->table, slot, frame);
 }
 
 static int install_page(struct spf__soft *soft, struct spf__table_slot *slot, uintptr_t addr,
@@ -143,8 +156,7 @@ static int install_page(struct spf__soft *soft, struct spf__table_slot *slot, ui
         run->installed++;
         return 0;
     }
-    if (spf__frame_drop(soft->table.frames, frame))
-        spf__table_give_later(&soft->table, slot, frame);
+    unmake_pte(soft, slot, pte);
     run->present++;
     return 0;
 }
@@ -232,11 +244,14 @@ static uint64_t break_cow(struct spf__soft *soft, struct spf__table_slot *slot, 
     return (pte & ~(SPF__PTE_FRAMES)) | (uint64_t)*copy << SPF__PTE_FRAME_SHIFT;
 }
 
-/* What the PTE shall be for a write to go on.  0: no frame. */
+/* What the PTE shall be for a write to go on.  0: no frame.  A shared frame has one writer
+ * more from now on, before any can be: the write may be told of, and looked for, at once. */
 static uint64_t writable(struct spf__soft *soft, struct spf__table_slot *slot, uint64_t pte,
                          uint32_t *copy)
 {
     *copy = SPF__FRAME_NONE;
+    if ((pte & SPF__PTE_SHARED) && !(pte & SPF__PTE_DIRTY))
+        spf__frame_writer_comes(soft->table.frames, spf__pte_frame(pte));
     if (pte & SPF__PTE_SHARED)
         return pte | SPF__PTE_WRITE | SPF__PTE_DIRTY;
     return pte & SPF__PTE_COW ? break_cow(soft, slot, pte, copy) : pte | SPF__PTE_WRITE;
@@ -265,6 +280,8 @@ static int unprotect_page(struct spf__soft *soft, struct spf__table_slot *slot, 
                                                  memory_order_relaxed)) {
         if (copy != SPF__FRAME_NONE)
             spf__table_give_later(&soft->table, slot, copy);
+        if (wanted & ~was & SPF__PTE_DIRTY)
+            spf__frame_writer_goes(soft->table.frames, spf__pte_frame(was));
         return -EAGAIN;
     }
     spf__soft_settle(soft, slot, addr, entry, wanted);

@@ -118,7 +118,7 @@ static void reap_leaf(struct spf__table_visit *visit, _Atomic uint64_t *leaf, ui
         if (!pte)
             continue;
         if (pte & SPF__PTE_DIRTY)
-            spf__frame_soil(soft->table.frames, spf__pte_frame(pte));
+            spf__frame_writer_goes(soft->table.frames, spf__pte_frame(pte));
         spf__soft_drop(soft, change->slot, spf__pte_frame(pte));
         atomic_store_explicit(entry, 0, memory_order_relaxed);
     }
@@ -155,7 +155,7 @@ static void soil_leaf(struct spf__table_visit *visit, _Atomic uint64_t *leaf, ui
         uint64_t pte = atomic_load_explicit(&leaf[spf__soft_index(soft, at)], memory_order_relaxed);
 
         if ((pte & SPF__PTE_PRESENT) && (pte & SPF__PTE_DIRTY))
-            spf__frame_soil(soft->table.frames, spf__pte_frame(pte));
+            spf__frame_writer_goes(soft->table.frames, spf__pte_frame(pte));
     }
     change_leaf(visit, leaf, start, end);
 }

@@ -97,15 +97,17 @@ static void file_release(void *priv)
     free(file);
 }
 
-static const struct spf_pager_ops file_ops = {
-    .size = sizeof(struct spf_pager_ops),
-    .fetch = file_fetch,
-    .store = file_store,
-    .release = file_release,
+/* By: can the descriptor be written to? */
+static const struct spf_pager_ops file_ops[] = {
+    {.size = sizeof(struct spf_pager_ops), .fetch = file_fetch, .release = file_release},
+    {.size = sizeof(struct spf_pager_ops),
+     .fetch = file_fetch,
+     .store = file_store,
+     .release = file_release},
 };
 
-/* The length to serve: the caller's, or the file's own. */
-static int file_len(int fd, uint64_t *len)
+/* The length to serve: the caller's, or the file's own.  And can it be written to? */
+static int look_at(int fd, uint64_t *len, bool *writable)
 {
     struct spf__file_kind kind;
     int err = spf__sys_file_kind(fd, &kind);
@@ -120,17 +122,19 @@ static int file_len(int fd, uint64_t *len)
         return -EBADF;
     if (!*len)
         *len = kind.len;
+    *writable = (kind.flags & O_ACCMODE) == O_RDWR;
     return *len ? 0 : -EINVAL;
 }
 
 int spf_pager_create_file(int fd, uint64_t len, struct spf_pager **out)
 {
     struct file *file;
+    bool writable;
     int err;
 
     if (!out)
         return -EINVAL;
-    err = file_len(fd, &len);
+    err = look_at(fd, &len, &writable);
     if (err)
         return err;
     file = malloc(sizeof(*file));
@@ -138,7 +142,7 @@ int spf_pager_create_file(int fd, uint64_t len, struct spf_pager **out)
         return -ENOMEM;
     file->len = len;
     file->fd = spf__sys_dup(fd);
-    err = file->fd < 0 ? file->fd : spf__pager_new(&file_ops, file, 0, len, out);
+    err = file->fd < 0 ? file->fd : spf__pager_new(&file_ops[writable], file, 0, len, out);
     if (!err)
         return 0;
     if (file->fd >= 0)
