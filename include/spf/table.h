@@ -58,7 +58,11 @@ struct spf_table_attr {
     /* HASH */
     enum spf_hash_slots slots;
     enum spf_hash_segment segment;
-    uint32_t group_bits; /* 1 << group_bits groups, 4 to 24 */
+    /*
+     * 1 << group_bits groups, 4 to 24.  An entry names page and frame in 60 bits: with 2^24
+     * frames, say, pages below 2^36.  More than that is -EINVAL.
+     */
+    uint32_t group_bits;
     /*
      * Huge mappings: zero pages that fill a last-level table and are made present at
      * once (fault-around of that many, or spf_mm_prefault with attr.around so large or

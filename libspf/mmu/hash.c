@@ -2,14 +2,14 @@
 /*
  * The hash table of translations.  See hash.h.
  *
- * An entry is two words: the PTE, and `mark`, which is the PTE and the tag together by
- * exclusive or, or 0, or LOCKED.  The tag is the page number plus 1; of a huge mapping
- * its number, marked.  Who writes: whoever has made the mark LOCKED by compare-and-swap
- * writes the PTE, then the mark.  A reader takes mark, then PTE: if they give the page's
- * tag, that PTE was the page's when the mark was read, whatever has come and gone in
- * between (with tag and PTE side by side another page's PTE could slip in).  And it was
- * so since the access was shown, which is all that is asked: a writer that changes it
- * waits for that access before it goes on (mm/window.h).
+ * An entry is two words: `mark`, which is the tag, or 0, or LOCKED; and `copy`, which is
+ * the tag again, with the frame and the protection of the PTE.  The tag is the page number
+ * plus 1; of a huge mapping its number, marked.  Who writes: whoever has made the mark
+ * LOCKED by compare-and-swap writes the copy, then the mark.  A reader takes mark, then
+ * copy.  The copy tells by itself whose it is, so no other page's can slip in between; the
+ * mark tells that nobody was at work on the entry.  And that was so since the access was
+ * shown, which is all that is asked: a writer that changes the PTE waits for that access
+ * before it goes on (mm/window.h).
  */
 #include "libspf/mmu/hash.h"
 
@@ -21,7 +21,8 @@
 
 #define GROUP 8u
 #define LOCKED UINT64_MAX
-#define HUGE_TAG ((uint64_t)1 << 63)
+#define COPY_PROT 0x7u /* SPF_PROT_*; above it the tag, then the frame */
+#define COPY_TAG_SHIFT 3
 
 #define SEGMENT_256M 28
 #define SEGMENT_1T 40
@@ -34,7 +35,7 @@
 
 struct entry {
     _Atomic uint64_t mark;
-    _Atomic uint64_t pte;
+    _Atomic uint64_t copy;
 };
 
 struct spf__hash {
@@ -42,6 +43,7 @@ struct spf__hash {
     uint64_t mask; /* of groups */
     unsigned page_shift;
     unsigned span_shift; /* of a last-level table */
+    unsigned tag_bits;   /* in a copy; the uppermost is a huge mapping's mark */
     bool huge;           /* a page may be found by its huge mapping as well */
     enum spf_hash_slots slots;
     enum spf_hash_segment segment;
@@ -54,11 +56,21 @@ static size_t bytes(const struct spf__hash *hash)
     return (hash->mask + 1) * GROUP * sizeof(struct entry);
 }
 
-int spf__hash_new(const struct spf_table_attr *attr, unsigned page_shift, struct spf__hash **out)
+/* What a copy has to spare beside frame and protection. */
+static unsigned tag_bits_for(const struct spf_frames *frames)
 {
+    return 64 - COPY_TAG_SHIFT - (32 - (unsigned)__builtin_clz(frames->nframes));
+}
+
+int spf__hash_new(const struct spf_table_attr *attr, const struct spf_frames *frames, uintptr_t end,
+                  struct spf__hash **out)
+{
+    unsigned page_shift = frames->shift, tag_bits = tag_bits_for(frames);
     struct spf__hash *hash;
     int err;
 
+    if ((uint64_t)end >> page_shift >= ((uint64_t)1 << (tag_bits - 1)) - 1)
+        return -EINVAL;
     if (attr->group_bits < 4 || attr->group_bits > 24 || (unsigned)attr->slots > SPF_HASH_BY_HASH ||
         (unsigned)attr->segment > SPF_SEGMENT_1T)
         return -EINVAL;
@@ -68,6 +80,7 @@ int spf__hash_new(const struct spf_table_attr *attr, unsigned page_shift, struct
     *hash = (struct spf__hash){.mask = ((uint64_t)1 << attr->group_bits) - 1,
                                .page_shift = page_shift,
                                .span_shift = page_shift + attr->bits[attr->levels - 1],
+                               .tag_bits = tag_bits,
                                .huge = attr->huge,
                                .slots = attr->slots,
                                .segment = attr->segment};
@@ -128,28 +141,45 @@ static uint64_t tag_of(const struct spf__hash *hash, uintptr_t addr)
 
 static uint64_t huge_tag_of(const struct spf__hash *hash, uintptr_t addr)
 {
-    return HUGE_TAG | ((uint64_t)(addr >> hash->span_shift) + 1);
+    return (uint64_t)1 << (hash->tag_bits - 1) | ((uint64_t)(addr >> hash->span_shift) + 1);
+}
+
+static uint64_t copy_of(const struct spf__hash *hash, uint64_t tag, uint64_t pte)
+{
+    return (uint64_t)spf__pte_frame(pte) << (COPY_TAG_SHIFT + hash->tag_bits) |
+           tag << COPY_TAG_SHIFT | (pte & SPF__PTE_PROT) >> 1;
+}
+
+static uint64_t tag_in(const struct spf__hash *hash, uint64_t copy)
+{
+    return copy >> COPY_TAG_SHIFT & (((uint64_t)1 << hash->tag_bits) - 1);
+}
+
+static uint64_t pte_in(const struct spf__hash *hash, uint64_t copy)
+{
+    return spf__pte((uint32_t)(copy >> (COPY_TAG_SHIFT + hash->tag_bits)), copy & COPY_PROT);
 }
 
 /* ---- looking up */
 
-/* Is this the page's entry?  *mark as it was seen. */
-static bool is_of(struct entry *entry, uint64_t tag, uint64_t *mark, uint64_t *pte)
+/* Is this the page's entry? */
+static bool is_of(const struct spf__hash *hash, struct entry *entry, uint64_t tag, uint64_t *copy)
 {
     /* [O34.a] seq_cst, as a table's PTE: after the access was shown. */
-    *mark = atomic_load_explicit(&entry->mark, memory_order_seq_cst);
+    if (atomic_load_explicit(&entry->mark, memory_order_seq_cst) != tag)
+        return false;
     /* [O38.a] acquire: the page's contents; partner: fill. */
-    *pte = atomic_load_explicit(&entry->pte, memory_order_acquire);
-    return *mark != LOCKED && (*mark ^ *pte) == tag;
+    *copy = atomic_load_explicit(&entry->copy, memory_order_acquire);
+    return tag_in(hash, *copy) == tag;
 }
 
-static uint64_t find_in(struct entry *group, uint64_t tag)
+static uint64_t find_in(const struct spf__hash *hash, struct entry *group, uint64_t tag)
 {
-    uint64_t mark, pte;
+    uint64_t copy;
 
     for (unsigned i = 0; i < GROUP; i++)
-        if (is_of(&group[i], tag, &mark, &pte))
-            return pte;
+        if (is_of(hash, &group[i], tag, &copy))
+            return pte_in(hash, copy);
     return 0;
 }
 
@@ -158,11 +188,11 @@ static uint64_t find_huge(struct spf__hash *hash, struct spf__table_slot *slot, 
 {
     uint64_t tag = huge_tag_of(hash, addr);
     uint64_t index = (addr & (((uintptr_t)1 << hash->span_shift) - 1)) >> hash->page_shift;
-    uint64_t pte = find_in(huge_group_of(hash, addr, false), tag);
+    uint64_t pte = find_in(hash, huge_group_of(hash, addr, false), tag);
     bool secondary = !pte;
 
     if (secondary)
-        pte = find_in(huge_group_of(hash, addr, true), tag);
+        pte = find_in(hash, huge_group_of(hash, addr, true), tag);
     if (!pte) {
         spf__table_count(slot, SPF__T_MISSES);
         return 0;
@@ -177,11 +207,11 @@ static uint64_t find_huge(struct spf__hash *hash, struct spf__table_slot *slot, 
 uint64_t spf__hash_find(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr)
 {
     uint64_t tag = tag_of(hash, addr);
-    uint64_t pte = find_in(group_of(hash, addr, false), tag);
+    uint64_t pte = find_in(hash, group_of(hash, addr, false), tag);
     bool secondary = !pte;
 
     if (secondary)
-        pte = find_in(group_of(hash, addr, true), tag);
+        pte = find_in(hash, group_of(hash, addr, true), tag);
     if (!pte && hash->huge)
         return find_huge(hash, slot, addr);
     if (!pte) {
@@ -205,94 +235,89 @@ static bool lock(struct entry *entry, uint64_t mark)
                                                    memory_order_seq_cst, memory_order_seq_cst);
 }
 
-static void fill(struct entry *entry, uint64_t tag, uint64_t pte)
+/* tag 0: empty it. */
+static void fill(const struct spf__hash *hash, struct entry *entry, uint64_t tag, uint64_t pte)
 {
     /* [O38.b] release: the page's contents, and that the mark is locked. */
-    atomic_store_explicit(&entry->pte, pte, memory_order_release);
+    atomic_store_explicit(&entry->copy, tag ? copy_of(hash, tag, pte) : 0, memory_order_release);
     /* [O34.b] seq_cst: emptied before the accesses are looked at. */
-    atomic_store_explicit(&entry->mark, tag ^ pte, memory_order_seq_cst);
+    atomic_store_explicit(&entry->mark, tag, memory_order_seq_cst);
 }
 
-/* A page's entry, and its mark as it was seen. */
-struct place {
-    struct entry *entry; /* NULL: none */
-    uint64_t mark;
-};
-
-static struct place place_if(struct entry *entry, uint64_t tag)
+/* The entry, if it is the page's, else NULL. */
+static struct entry *place_if(const struct spf__hash *hash, struct entry *entry, uint64_t tag)
 {
-    struct place place = {entry, 0};
-    uint64_t pte;
+    uint64_t copy;
 
-    if (!is_of(entry, tag, &place.mark, &pte))
-        place.entry = NULL;
-    return place;
+    return is_of(hash, entry, tag, &copy) ? entry : NULL;
 }
 
-static struct place place_in(struct entry *group, uint64_t tag)
+static struct entry *place_in(const struct spf__hash *hash, struct entry *group, uint64_t tag)
 {
-    struct place place = {NULL, 0};
+    struct entry *found = NULL;
 
-    for (unsigned i = 0; i < GROUP && !place.entry; i++)
-        place = place_if(&group[i], tag);
-    return place;
+    for (unsigned i = 0; i < GROUP && !found; i++)
+        found = place_if(hash, &group[i], tag);
+    return found;
 }
 
 /* The same by two reads of four entries each, as where entries can't be looked at one by one. */
-static struct place place_by_reads(struct entry *group, uint64_t tag, struct spf__table_slot *slot)
+static struct entry *place_by_reads(const struct spf__hash *hash, struct entry *group, uint64_t tag,
+                                    struct spf__table_slot *slot)
 {
-    struct place found = {NULL, 0};
+    struct entry *found = NULL;
 
-    for (unsigned first = 0; first < GROUP && !found.entry; first += 4) {
-        struct place four[4];
+    for (unsigned first = 0; first < GROUP && !found; first += 4) {
+        struct entry *four[4];
 
         for (unsigned i = 0; i < 4; i++)
-            four[i] = place_if(&group[first + i], tag);
+            four[i] = place_if(hash, &group[first + i], tag);
         spf__table_count(slot, SPF__T_GROUP_READS);
         for (unsigned i = 0; i < 4; i++)
-            if (four[i].entry)
+            if (four[i])
                 found = four[i];
     }
     return found;
 }
 
-static struct place place_tracked(const struct spf__hash *hash, uintptr_t addr,
-                                  _Atomic uint64_t *track)
+static struct entry *place_tracked(const struct spf__hash *hash, uintptr_t addr,
+                                   _Atomic uint64_t *track)
 {
     uint64_t where = atomic_load_explicit(track, memory_order_relaxed);
 
     if (!(where & TRACK_VALID))
-        return (struct place){NULL, 0};
-    return place_if(&group_of(hash, addr, where & TRACK_SECONDARY)[where & TRACK_INDEX],
+        return NULL;
+    return place_if(hash, &group_of(hash, addr, where & TRACK_SECONDARY)[where & TRACK_INDEX],
                     tag_of(hash, addr));
 }
 
-static struct place place_of(const struct spf__hash *hash, struct spf__table_slot *slot,
-                             uintptr_t addr, _Atomic uint64_t *track)
+static struct entry *place_of(const struct spf__hash *hash, struct spf__table_slot *slot,
+                              uintptr_t addr, _Atomic uint64_t *track)
 {
     uint64_t tag = tag_of(hash, addr);
-    struct place place;
+    struct entry *place;
 
     switch (hash->slots) {
     case SPF_HASH_TRACKED:
         return place_tracked(hash, addr, track);
     case SPF_HASH_SEARCH:
-        place = place_by_reads(group_of(hash, addr, false), tag, slot);
-        return place.entry ? place : place_by_reads(group_of(hash, addr, true), tag, slot);
+        place = place_by_reads(hash, group_of(hash, addr, false), tag, slot);
+        return place ? place : place_by_reads(hash, group_of(hash, addr, true), tag, slot);
     default:
-        place = place_in(group_of(hash, addr, false), tag);
-        return place.entry ? place : place_in(group_of(hash, addr, true), tag);
+        place = place_in(hash, group_of(hash, addr, false), tag);
+        return place ? place : place_in(hash, group_of(hash, addr, true), tag);
     }
 }
 
 void spf__hash_update(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,
                       _Atomic uint64_t *track, uint64_t pte)
 {
-    struct place place = place_of(hash, slot, addr, track);
+    uint64_t tag = tag_of(hash, addr);
+    struct entry *place = place_of(hash, slot, addr, track);
 
     /* Whoever took the place since then evicted this page's entry, which will do. */
-    if (place.entry && lock(place.entry, place.mark))
-        fill(place.entry, pte ? tag_of(hash, addr) : 0, pte);
+    if (place && lock(place, tag))
+        fill(hash, place, pte ? tag : 0, pte);
     if (!pte && hash->slots == SPF_HASH_TRACKED)
         atomic_store_explicit(track, 0, memory_order_relaxed);
 }
@@ -353,12 +378,12 @@ static bool insert_busy(struct spf__hash *hash, struct spf__table_slot *slot, ui
     struct entry *place;
 
     /* Another thread may have put it in since this one looked. */
-    if ((pte & SPF__PTE_HASHED) && (place_in(primary, tag).entry || place_in(secondary, tag).entry))
+    if ((pte & SPF__PTE_HASHED) && (place_in(hash, primary, tag) || place_in(hash, secondary, tag)))
         return true;
     place = make_room(slot, primary, secondary);
     if (!place)
         return false;
-    fill(place, tag, pte & ~SPF__PTE_HASHED);
+    fill(hash, place, tag, pte);
     if (hash->slots == SPF_HASH_TRACKED)
         atomic_store_explicit(track, where_is(place, primary, secondary), memory_order_relaxed);
     return true;
@@ -402,12 +427,12 @@ static uint64_t insert_record(struct spf__hash *hash, struct spf__table_slot *sl
     uint64_t tag = huge_tag_of(hash, addr);
     struct entry *place;
 
-    if ((seen & TRACK_VALID) && (place_in(primary, tag).entry || place_in(secondary, tag).entry))
+    if ((seen & TRACK_VALID) && (place_in(hash, primary, tag) || place_in(hash, secondary, tag)))
         return seen;
     place = make_room(slot, primary, secondary);
     if (!place)
         return RECORD_FOLDED;
-    fill(place, tag, pte & ~(SPF__PTE_HASHED | SPF__PTE_BUSY));
+    fill(hash, place, tag, pte);
     return RECORD_FOLDED | where_is(place, primary, secondary);
 }
 
@@ -431,10 +456,11 @@ void spf__hash_insert_huge(struct spf__hash *hash, struct spf__table_slot *slot,
 static void remove_huge(struct spf__hash *hash, uintptr_t addr, uint64_t record)
 {
     struct entry *group = huge_group_of(hash, addr, record & TRACK_SECONDARY);
-    struct place place = place_if(&group[record & TRACK_INDEX], huge_tag_of(hash, addr));
+    uint64_t tag = huge_tag_of(hash, addr);
+    struct entry *place = place_if(hash, &group[record & TRACK_INDEX], tag);
 
-    if ((record & TRACK_VALID) && place.entry && lock(place.entry, place.mark))
-        fill(place.entry, 0, 0);
+    if ((record & TRACK_VALID) && place && lock(place, tag))
+        fill(hash, place, 0, 0);
 }
 
 bool spf__hash_unfold(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr,

@@ -15,10 +15,18 @@
 
 struct spf__hash;
 
-int spf__hash_new(const struct spf_table_attr *attr, unsigned page_shift, struct spf__hash **out);
+/*
+ * For pages of these frames' size and addresses below `end`.  An entry has room for a frame
+ * and a page number of 60 bits together.  -EINVAL: there is not enough; -ENOMEM.
+ */
+int spf__hash_new(const struct spf_table_attr *attr, const struct spf_frames *frames, uintptr_t end,
+                  struct spf__hash **out);
 void spf__hash_free(struct spf__hash *hash);
 
-/* In an access: the page's PTE as the cache has it, by itself or by its huge mapping; 0: not. */
+/*
+ * In an access: frame and protection of the page's PTE as the cache has them, by itself or
+ * by its huge mapping; 0: not.
+ */
 uint64_t spf__hash_find(struct spf__hash *hash, struct spf__table_slot *slot, uintptr_t addr);
 
 /* In an access: cache the page's PTE, seen as `pte`, unless it has changed. */

@@ -404,7 +404,7 @@ int spf__soft_new(struct spf_frames *frames, const struct spf_table_attr *attr, 
     soft->leaf_entries = (size_t)1 << soft->table.bits[soft->table.levels - 1];
     err = reaches(soft, end) ? 0 : -EINVAL;
     if (!err && attr->kind == SPF_TABLE_HASH)
-        err = spf__hash_new(attr, frames->shift, &soft->hash);
+        err = spf__hash_new(attr, frames, end, &soft->hash);
     if (err) {
         spf__soft_free(soft);
         return err;

@@ -33,9 +33,11 @@ static void begin(enum spf_hash_slots slots, enum spf_hash_segment segment)
                                         .segment = segment,
                                         .group_bits = GROUP_BITS};
 
+    const struct spf_frames frames = {.shift = 12, .page = PAGE, .nframes = 1u << 20};
+
     memset(&slot, 0, sizeof(slot));
     slot.random = 1;
-    t_ok(spf__hash_new(&attr, 12, &hash));
+    t_ok(spf__hash_new(&attr, &frames, (uintptr_t)6 << 40, &hash));
     for (size_t i = 0; i < 3 * GROUP; i++) {
         page[i].addr = ((uintptr_t)5 << 40) + (i << GROUP_BITS) * PAGE;
         atomic_store(&page[i].pte, spf__pte((uint32_t)i + 1, RW));
@@ -435,4 +437,50 @@ T_HASH(one_changes_while_others_look_up_and_put_in)
     for (size_t i = 0; i < 3 * GROUP; i++)
         write_pte(i, 0);
     t_eq(how_many_are_found(3 * GROUP), 0);
+}
+
+/* ---- two pages' words of different moments ---- */
+
+/* Never in the table, in the group of page 0, and numbered as far from it as two of its
+ * PTEs are apart: in the bit that a write-back clears. */
+#define STRANGER (((uintptr_t)5 << 40) + (SPF__PTE_DIRTY << 12))
+
+static void look_for_the_stranger(void *arg)
+{
+    struct spf__table_slot *own = &race.slot[(uintptr_t)arg];
+
+    while (!atomic_load_explicit(&race.stop, memory_order_relaxed))
+        if (spf__hash_find(hash, own, STRANGER))
+            atomic_fetch_add(&race.wrong, 1);
+}
+
+T_HASH(a_page_is_not_found_by_two_ptes_of_another)
+{
+    const uint64_t clean = spf__pte(1, RW) | SPF__PTE_SHARED;
+    struct t_job job;
+
+    atomic_store(&race.stop, 0);
+    t_job_start(&job, look_for_the_stranger, (void *)0);
+    insert(0);
+    for (unsigned round = 0; round < t_rounds(1000000); round++)
+        write_pte(0, clean | (round % 2 ? SPF__PTE_DIRTY : 0));
+    atomic_store(&race.stop, 1);
+    t_job_join(&job);
+    t_eq(atomic_load(&race.wrong), 0);
+    write_pte(0, 0);
+}
+
+T(hash, a_frame_and_a_page_number_must_fit_into_a_word)
+{
+    const struct spf_table_attr attr = {
+        .kind = SPF_TABLE_HASH, .levels = 1, .bits = {9}, .group_bits = GROUP_BITS};
+    const struct spf_frames few = {.shift = 12, .page = PAGE, .nframes = 1u << 20};
+    const struct spf_frames many = {.shift = 12, .page = PAGE, .nframes = INT32_MAX};
+    const uintptr_t pages = (uintptr_t)1 << 29; /* 60 bits less those of a frame's number */
+
+    t_eq(spf__hash_new(&attr, &many, pages * PAGE, &hash), -EINVAL);
+    t_ok(spf__hash_new(&attr, &few, pages * PAGE, &hash));
+    end();
+    t_ok(spf__hash_new(&attr, &many, (pages - 2) * PAGE, &hash));
+    end();
 }
