@@ -41,7 +41,8 @@ static bool in_handlers(struct spf_frames *frames)
  * Held with signals off if a handler may come for frames: one that touches a page of a
  * cached pager, with inline delivery, might have interrupted the holder.
  */
-static void pool_lock(struct spf_frames *frames, struct held *held)
+SPF__IS_A_LOCK static void pool_lock(struct spf_frames *frames, struct held *held)
+    SPF__ACQUIRES(spf__pool_holder)
 {
     for (;;) {
         held->blocked = in_handlers(frames);
@@ -55,7 +56,8 @@ static void pool_lock(struct spf_frames *frames, struct held *held)
     }
 }
 
-static void pool_unlock(struct spf_frames *frames, const struct held *held)
+SPF__IS_A_LOCK static void pool_unlock(struct spf_frames *frames, const struct held *held)
+    SPF__RELEASES(spf__pool_holder)
 {
     spf__lock_release(&frames->lock);
     if (held->blocked)
@@ -85,6 +87,17 @@ static int map_all(struct spf_frames *frames)
     return err;
 }
 
+/* Nobody else knows of the pool as yet, so the lock costs nothing. */
+static void homes_init(struct spf_frames *frames)
+{
+    struct held held;
+
+    pool_lock(frames, &held);
+    for (unsigned home = 0; home < SPF__FRAME_HOMES; home++)
+        frames->home[home].chains = SPF__FRAME_NONE;
+    pool_unlock(frames, &held);
+}
+
 /* Small pools move fewer at a time, or caches would hold all there is. */
 static uint32_t batch_for(size_t nframes)
 {
@@ -110,8 +123,7 @@ int spf_frames_create(size_t page_size, size_t nframes, struct spf_frames **out)
     frames->shift = (unsigned)__builtin_ctzl(page_size);
     frames->nframes = (uint32_t)nframes;
     frames->batch = batch_for(nframes);
-    for (unsigned home = 0; home < SPF__FRAME_HOMES; home++)
-        frames->home[home].chains = SPF__FRAME_NONE;
+    homes_init(frames);
     err = map_all(frames);
     if (err) {
         free(frames);
@@ -186,7 +198,7 @@ static uint32_t chain_make(struct spf_frames *frames, const uint32_t *frame, uin
 }
 
 /* Under the lock. */
-static void chain_push(struct spf_frames *frames, uint32_t first)
+static void chain_push(struct spf_frames *frames, uint32_t first) SPF__REQUIRES(spf__pool_holder)
 {
     uint32_t *chains = &frames->home[frames->frame[first].home].chains;
 
@@ -194,7 +206,7 @@ static void chain_push(struct spf_frames *frames, uint32_t first)
     *chains = first;
 }
 
-static uint32_t chain_pop(struct spf_frames *frames, uint32_t home)
+static uint32_t chain_pop(struct spf_frames *frames, uint32_t home) SPF__REQUIRES(spf__pool_holder)
 {
     uint32_t first = frames->home[home].chains;
 
@@ -205,6 +217,7 @@ static uint32_t chain_pop(struct spf_frames *frames, uint32_t home)
 
 /* Under the lock: frames that follow one another, of those put by for the home. */
 static uint32_t fresh_take(struct spf_frames *frames, struct spf__frame_home *home)
+    SPF__REQUIRES(spf__pool_holder)
 {
     uint32_t first = home->fresh, n = home->end - home->fresh;
 
@@ -220,6 +233,7 @@ static uint32_t fresh_take(struct spf_frames *frames, struct spf__frame_home *ho
 
 /* So many that a thread's frames lie close together; others may take them in the end. */
 static void put_by(struct spf_frames *frames, struct spf__frame_home *home)
+    SPF__REQUIRES(spf__pool_holder)
 {
     uint32_t n = frames->nframes - frames->fresh;
     uint32_t part = frames->nframes / PUT_BY;
@@ -231,7 +245,7 @@ static void put_by(struct spf_frames *frames, struct spf__frame_home *home)
     home->end = frames->fresh;
 }
 
-static uint32_t home_take(struct spf_frames *frames, uint32_t home)
+static uint32_t home_take(struct spf_frames *frames, uint32_t home) SPF__REQUIRES(spf__pool_holder)
 {
     uint32_t first = chain_pop(frames, home);
 
@@ -239,7 +253,7 @@ static uint32_t home_take(struct spf_frames *frames, uint32_t home)
 }
 
 /* Under the lock: of this home, else never used, else of any home.  NONE: there are none. */
-static uint32_t chain_take(struct spf_frames *frames, uint32_t home)
+static uint32_t chain_take(struct spf_frames *frames, uint32_t home) SPF__REQUIRES(spf__pool_holder)
 {
     uint32_t first = home_take(frames, home);
 
@@ -256,6 +270,7 @@ static uint32_t chain_take(struct spf_frames *frames, uint32_t home)
 
 /* Under the lock: the chains that make it n, linked by `chain`. */
 static uint32_t take_chains(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t n)
+    SPF__REQUIRES(spf__pool_holder)
 {
     uint32_t taken = SPF__FRAME_NONE, first;
 
@@ -346,6 +361,7 @@ int spf__frames_fill(struct spf_frames *frames, struct spf__frame_cache *cache, 
 
 /* Under the lock: to the homes they are of, one by one. */
 static void pass_over(struct spf_frames *frames, uint32_t first, uint32_t n)
+    SPF__REQUIRES(spf__pool_holder)
 {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t frame = first + i;

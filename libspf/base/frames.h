@@ -34,6 +34,8 @@ struct spf__frame {
     uint32_t used; /* fragments that are not free */
 };
 
+extern struct spf__role spf__pool_holder; /* of a pool's lock */
+
 #define SPF__FRAME_HOMES 64u
 
 struct spf_frames {
@@ -45,14 +47,14 @@ struct spf_frames {
     _Atomic bool in_handlers; /* a cached pager may ask for frames in a signal handler */
     struct spf__frame *frame;
     _Alignas(64) struct spf__lock lock; /* guards what follows */
-    uint32_t users;
-    uint32_t fresh; /* frames from here on were never used */
-    uint32_t used, most_used;
-    uint32_t next_home;
+    uint32_t users SPF__GUARDED_BY(spf__pool_holder);
+    uint32_t fresh SPF__GUARDED_BY(spf__pool_holder); /* frames from here on were never used */
+    uint32_t used SPF__GUARDED_BY(spf__pool_holder), most_used SPF__GUARDED_BY(spf__pool_holder);
+    uint32_t next_home SPF__GUARDED_BY(spf__pool_holder);
     struct spf__frame_home {
         uint32_t chains;     /* of frames that were given back */
         uint32_t fresh, end; /* frames put by for this home, never used */
-    } home[SPF__FRAME_HOMES];
+    } home[SPF__FRAME_HOMES] SPF__GUARDED_BY(spf__pool_holder);
 };
 
 #define SPF__FRAME_BATCH 32u

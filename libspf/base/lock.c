@@ -5,7 +5,7 @@
 #include "libspf/base/check.h"
 #include "libspf/base/sys.h"
 
-void spf__lock_acquire(struct spf__lock *lock)
+SPF__IS_A_LOCK void spf__lock_acquire(struct spf__lock *lock)
 {
     uint32_t seen = 0;
 
@@ -19,7 +19,7 @@ void spf__lock_acquire(struct spf__lock *lock)
         spf__sys_futex_wait(&lock->word, 2);
 }
 
-void spf__lock_release(struct spf__lock *lock)
+SPF__IS_A_LOCK void spf__lock_release(struct spf__lock *lock)
 {
     /* [O1.b] release: hands what was written to the next holder's acquire. */
     if (atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2)

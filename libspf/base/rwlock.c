@@ -21,7 +21,7 @@
 
 #define SPINS 64
 
-void spf__rwlock_read(struct spf__rwlock *lock)
+SPF__IS_A_LOCK void spf__rwlock_read(struct spf__rwlock *lock)
 {
     SPF_MAY_WAIT();
     /* [O4.a] acquire: sees what the last writer wrote; partner: rin in write_done. */
@@ -47,7 +47,7 @@ void spf__rwlock_read(struct spf__rwlock *lock)
     }
 }
 
-void spf__rwlock_read_done(struct spf__rwlock *lock)
+SPF__IS_A_LOCK void spf__rwlock_read_done(struct spf__rwlock *lock)
 {
     /* [O5.a] release: the reader's work is before the writer's that waits for rout.
      * [O3.b] seq_cst: rout changes before the look for a waiting writer. */
@@ -79,7 +79,7 @@ static uint32_t take_turn(struct spf__rwlock *lock)
     return ticket;
 }
 
-void spf__rwlock_write(struct spf__rwlock *lock)
+SPF__IS_A_LOCK void spf__rwlock_write(struct spf__rwlock *lock)
 {
     uint32_t bits;
 
@@ -99,7 +99,7 @@ void spf__rwlock_write(struct spf__rwlock *lock)
     }
 }
 
-void spf__rwlock_write_done(struct spf__rwlock *lock)
+SPF__IS_A_LOCK void spf__rwlock_write_done(struct spf__rwlock *lock)
 {
     /* [O4.b] release to the readers that waited, [O2.b] seq_cst before the look for sleepers. */
     atomic_fetch_and_explicit(&lock->rin, ~WRITER, memory_order_seq_cst);

@@ -18,10 +18,12 @@
 #ifndef SPF_BASE_RWLOCK_H
 #define SPF_BASE_RWLOCK_H
 
+#include "libspf/base/capability.h"
+
 #include <stdatomic.h>
 #include <stdint.h>
 
-struct spf__rwlock {
+struct SPF__CAPABILITY("rwlock") spf__rwlock {
     _Atomic uint32_t rin;    /* readers that came, x256; low bits: a writer's presence */
     _Atomic uint32_t rout;   /* readers that left, x256 */
     _Atomic uint32_t win;    /* tickets taken by writers */
@@ -30,9 +32,9 @@ struct spf__rwlock {
     _Atomic uint32_t wsleep; /* writers that sleep on wout */
 };
 
-void spf__rwlock_read(struct spf__rwlock *lock);
-void spf__rwlock_read_done(struct spf__rwlock *lock);
-void spf__rwlock_write(struct spf__rwlock *lock);
-void spf__rwlock_write_done(struct spf__rwlock *lock);
+void spf__rwlock_read(struct spf__rwlock *lock) SPF__ACQUIRES_SHARED(lock);
+void spf__rwlock_read_done(struct spf__rwlock *lock) SPF__RELEASES_SHARED(lock);
+void spf__rwlock_write(struct spf__rwlock *lock) SPF__ACQUIRES(lock);
+void spf__rwlock_write_done(struct spf__rwlock *lock) SPF__RELEASES(lock);
 
 #endif

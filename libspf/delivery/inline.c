@@ -31,7 +31,7 @@
 #define ERR_WRITE 0x2
 
 static struct spf__lock lock; /* guards users, earlier, and the installing */
-static unsigned users;
+static unsigned users SPF__GUARDED_BY(lock);
 static struct sigaction earlier; /* written before our handler is in place */
 
 static void read_context(struct spf__fault *fault, const ucontext_t *uc)
@@ -132,12 +132,13 @@ static void on_sigbus(int signo, siginfo_t *info, void *context)
     errno = saved;
 }
 
-void spf__inline_freeze(void)
+/* Not looked into, both: the lock is held over a fork. */
+SPF__IS_A_LOCK void spf__inline_freeze(void)
 {
     spf__lock_acquire(&lock);
 }
 
-void spf__inline_thaw(void)
+SPF__IS_A_LOCK void spf__inline_thaw(void)
 {
     spf__lock_release(&lock);
 }

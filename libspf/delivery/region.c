@@ -70,12 +70,13 @@ struct spf_mm *spf__region_find(uintptr_t addr)
     return mm;
 }
 
-void spf__region_freeze(void)
+/* Not looked into, both: the lock is held over a fork. */
+SPF__IS_A_LOCK void spf__region_freeze(void)
 {
     spf__lock_acquire(&registry);
 }
 
-void spf__region_thaw(void)
+SPF__IS_A_LOCK void spf__region_thaw(void)
 {
     spf__lock_release(&registry);
 }

@@ -16,7 +16,8 @@
 #include "libspf/fault/fault.h"
 #include "libspf/mm/mode.h"
 
-static inline void spf__guard_enter(struct spf__fault *fault)
+/* Not looked into, both: which of the three it is, the attempt says. */
+SPF__IS_A_LOCK static inline void spf__guard_enter(struct spf__fault *fault)
 {
     spf__slot_busy(fault->slot, true);
     if (fault->attempt == SPF_ATTEMPT_BYPASS) {
@@ -32,7 +33,7 @@ static inline void spf__guard_enter(struct spf__fault *fault)
     }
 }
 
-static inline void spf__guard_exit(struct spf__fault *fault)
+SPF__IS_A_LOCK static inline void spf__guard_exit(struct spf__fault *fault)
 {
     if (fault->attempt == SPF_ATTEMPT_BYPASS) {
         spf__bypass_exit(fault->slot);

@@ -14,7 +14,7 @@ static uintptr_t page_up(const struct spf_mm *mm, uintptr_t addr)
     return (addr + spf__page_size(mm) - 1) & ~(spf__page_size(mm) - 1);
 }
 
-static int grow(struct spf__edit *edit, uintptr_t from, uintptr_t to)
+static int grow(struct spf__edit *edit, uintptr_t from, uintptr_t to) SPF__REQUIRES(spf__writer)
 {
     struct spf_mm *mm = edit->mm;
     struct spf__vma *next = spf__edit_next(edit, from);
@@ -28,7 +28,7 @@ static int grow(struct spf__edit *edit, uintptr_t from, uintptr_t to)
                                   more.prot);
 }
 
-static int shrink(struct spf__edit *edit, uintptr_t from, uintptr_t to)
+static int shrink(struct spf__edit *edit, uintptr_t from, uintptr_t to) SPF__REQUIRES(spf__writer)
 {
     bool found;
     int err = spf__edit_clear(edit, to, from, &found);
@@ -38,7 +38,7 @@ static int shrink(struct spf__edit *edit, uintptr_t from, uintptr_t to)
     return spf__edit_commit(edit, to, from, SPF__PAGES_UNMAP, 0);
 }
 
-static int set(struct spf__edit *edit, uintptr_t brk)
+static int set(struct spf__edit *edit, uintptr_t brk) SPF__REQUIRES(spf__writer)
 {
     struct spf_mm *mm = edit->mm;
     uintptr_t from = page_up(mm, mm->heap_end), to;
@@ -62,8 +62,11 @@ int spf_mm_brk(struct spf_mm *mm, uintptr_t brk, uintptr_t *now)
 {
     struct spf__edit edit;
     uintptr_t is;
-    int err = mm ? spf__edit_begin(&edit, mm) : -EINVAL;
+    int err;
 
+    if (!mm)
+        return -EINVAL;
+    err = spf__edit_begin(&edit, mm);
     if (err)
         return err;
     if (brk)
@@ -83,8 +86,9 @@ int spf_mm_brk_start(struct spf_mm *mm, uintptr_t start, uint32_t prot)
     int err =
         mm && spf__range_ok(mm, start, spf__page_size(mm)) ? spf__prot_check(mm, &prot) : -EINVAL;
 
-    if (!err)
-        err = spf__edit_begin(&edit, mm);
+    if (err)
+        return err;
+    err = spf__edit_begin(&edit, mm);
     if (err)
         return err;
     if (mm->heap_end != mm->heap_start) {

@@ -16,7 +16,7 @@
 #include <errno.h>
 
 /* The VMAs come alive in the child. */
-static void adopt(struct spf_mm *child, struct spf__vma *vmas)
+static void adopt(struct spf_mm *child, struct spf__vma *vmas) SPF__REQUIRES(spf__writer)
 {
     size_t n = 0;
 
@@ -29,7 +29,7 @@ static void adopt(struct spf_mm *child, struct spf__vma *vmas)
     atomic_store_explicit(&child->nvmas, n, memory_order_relaxed);
 }
 
-static int copy_tree(struct spf__edit *edit, struct spf_mm *child)
+static int copy_tree(struct spf__edit *edit, struct spf_mm *child) SPF__REQUIRES(spf__writer)
 {
     struct spf__node *root;
     struct spf__vma *vmas;
@@ -48,7 +48,7 @@ static int copy_tree(struct spf__edit *edit, struct spf_mm *child)
     return 0;
 }
 
-static int copy_pages(struct spf__edit *edit, struct spf_mm *child)
+static int copy_pages(struct spf__edit *edit, struct spf_mm *child) SPF__REQUIRES(spf__writer)
 {
     struct spf_mm *mm = edit->mm;
     int err;

@@ -21,7 +21,8 @@
 
 /* ---- begin and end */
 
-int spf__edit_begin(struct spf__edit *edit, struct spf_mm *mm)
+/* Not looked into: by the lock or by a bypass, as the mode says. */
+SPF__IS_A_LOCK int spf__edit_begin(struct spf__edit *edit, struct spf_mm *mm)
 {
     int err = spf__thread_slot(mm, &edit->slot);
 
@@ -59,7 +60,7 @@ static void check_tree(struct spf_mm *mm)
 #endif
 }
 
-void spf__edit_end(struct spf__edit *edit)
+SPF__IS_A_LOCK void spf__edit_end(struct spf__edit *edit)
 {
     struct spf_mm *mm = edit->mm;
 
@@ -170,6 +171,7 @@ int spf__edit_put_joined(struct spf__edit *edit, const struct spf__extent *exten
 
 /* Take out one VMA and put back what of it lies outside [start, end). */
 static int clear_one(struct spf__edit *edit, struct spf__vma *vma, uintptr_t start, uintptr_t end)
+    SPF__REQUIRES(spf__writer)
 {
     const struct spf__extent was = spf__vma_extent(vma);
     struct spf__extent rest;
@@ -226,6 +228,7 @@ static void turn_odd(struct spf__vma *list)
 
 /* VMAs over the range come odd, since old pages may be there; others even at once. */
 static void first_values(struct spf__edit *edit, uintptr_t start, uintptr_t end)
+    SPF__REQUIRES(spf__writer)
 {
     for (struct spf__vma *vma = edit->in; vma; vma = vma->next) {
         vma->fresh = false;
@@ -243,7 +246,7 @@ void spf__edit_range_odd(struct spf__edit *edit, uintptr_t start, uintptr_t end)
             spf__vma_make_odd(vma);
 }
 
-static void turn_even(struct spf__edit *edit, struct spf__vma *vma)
+static void turn_even(struct spf__edit *edit, struct spf__vma *vma) SPF__REQUIRES(spf__writer)
 {
     if (spf__seq_odd(atomic_load_explicit(&vma->seq, memory_order_relaxed)))
         spf__vma_make_even(vma, spf__edit_seq(edit));
@@ -394,7 +397,7 @@ static void clear_hole(struct spf__edit *edit, uintptr_t start, uintptr_t end)
 }
 
 /* The MMU refused: what left comes back under new values, what came leaves. */
-static void undo(struct spf__edit *edit, uintptr_t start, uintptr_t end)
+static void undo(struct spf__edit *edit, uintptr_t start, uintptr_t end) SPF__REQUIRES(spf__writer)
 {
     struct spf_mm *mm = edit->mm;
 

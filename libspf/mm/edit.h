@@ -46,38 +46,43 @@ struct spf__edit {
 };
 
 /* 0, or as spf__thread_slot; -EDEADLK: called from inside a pager. */
-int spf__edit_begin(struct spf__edit *edit, struct spf_mm *mm);
-void spf__edit_end(struct spf__edit *edit);
+int spf__edit_begin(struct spf__edit *edit, struct spf_mm *mm) SPF__TRY_ACQUIRES(0, spf__writer);
+void spf__edit_end(struct spf__edit *edit) SPF__RELEASES(spf__writer);
 
 /* The next fresh even value of a sequence. */
-uint64_t spf__edit_seq(struct spf__edit *edit);
+uint64_t spf__edit_seq(struct spf__edit *edit) SPF__REQUIRES(spf__writer);
 
 /* In the new tree so far. */
 struct spf__vma *spf__edit_next(struct spf__edit *edit, uintptr_t addr);
 
 /* Take the VMA out of the new tree.  0 or -ENOMEM. */
-int spf__edit_take(struct spf__edit *edit, struct spf__vma *vma);
+int spf__edit_take(struct spf__edit *edit, struct spf__vma *vma) SPF__REQUIRES(spf__writer);
 /* Put a range in.  0 or -ENOMEM. */
-int spf__edit_put(struct spf__edit *edit, const struct spf__extent *extent);
+int spf__edit_put(struct spf__edit *edit, const struct spf__extent *extent)
+    SPF__REQUIRES(spf__writer);
 /* The same, made one with neighbours that continue it. */
-int spf__edit_put_joined(struct spf__edit *edit, const struct spf__extent *extent);
+int spf__edit_put_joined(struct spf__edit *edit, const struct spf__extent *extent)
+    SPF__REQUIRES(spf__writer);
 /* Take [start, end) out of whatever VMAs it lies in; *found: there were any. */
-int spf__edit_clear(struct spf__edit *edit, uintptr_t start, uintptr_t end, bool *found);
+int spf__edit_clear(struct spf__edit *edit, uintptr_t start, uintptr_t end, bool *found)
+    SPF__REQUIRES(spf__writer);
 
 /* Make it so.  With KEEP the range is ignored: no page changes its meaning. */
 int spf__edit_commit(struct spf__edit *edit, uintptr_t start, uintptr_t end, enum spf__pages pages,
-                     uint32_t prot);
+                     uint32_t prot) SPF__REQUIRES(spf__writer);
 
 /* The middle part of commit, for changes that leave the tree alone (discard). */
-void spf__edit_range_odd(struct spf__edit *edit, uintptr_t start, uintptr_t end);
+void spf__edit_range_odd(struct spf__edit *edit, uintptr_t start, uintptr_t end)
+    SPF__REQUIRES(spf__writer);
 int spf__edit_pages(struct spf__edit *edit, uintptr_t start, uintptr_t end, enum spf__pages pages,
-                    uint32_t prot);
-void spf__edit_range_even(struct spf__edit *edit, uintptr_t start, uintptr_t end);
+                    uint32_t prot) SPF__REQUIRES(spf__writer);
+void spf__edit_range_even(struct spf__edit *edit, uintptr_t start, uintptr_t end)
+    SPF__REQUIRES(spf__writer);
 
 /* Write back the shared pages of the range; outside of an edit.  sync.c */
-int spf__sync(struct spf_mm *mm, uintptr_t addr, size_t len);
+int spf__sync(struct spf_mm *mm, uintptr_t addr, size_t len) SPF__EXCLUDES(spf__writer);
 
 /* Forget what was built. */
-void spf__edit_drop(struct spf__edit *edit);
+void spf__edit_drop(struct spf__edit *edit) SPF__REQUIRES(spf__writer);
 
 #endif

@@ -77,7 +77,7 @@ static int place(struct spf__edit *edit, struct request *r, bool *replace)
     return 0;
 }
 
-static int map_in(struct spf__edit *edit, struct request *r)
+static int map_in(struct spf__edit *edit, struct request *r) SPF__REQUIRES(spf__writer)
 {
     bool replace, found = false;
     struct spf__extent extent;
@@ -111,8 +111,9 @@ int spf_mm_map(struct spf_mm *mm, uintptr_t *addr, size_t len, uint32_t prot, ui
         return -EINVAL;
     r.addr = *addr;
     err = check(mm, &r);
-    if (!err)
-        err = spf__edit_begin(&edit, mm);
+    if (err)
+        return err;
+    err = spf__edit_begin(&edit, mm);
     if (err)
         return err;
     err = map_in(&edit, &r);

@@ -93,6 +93,7 @@ int spf__mm_new(const struct spf__mm_parts *parts, struct spf_mm **out)
     mm->may_single = !(parts->attr->flags & SPF_MM_MULTI) && spf__sys_membarrier_register() == 0;
     mm->mmu_ops = *parts->mmu_ops;
     mm->mmu = parts->mmu;
+    spf__mm_is_ours(mm);
     mm->seq = 2;
     spf__slab_init(&mm->nodes, sizeof(struct spf__node));
     spf__slab_init(&mm->vmas, sizeof(struct spf__vma));

@@ -23,6 +23,12 @@
 
 struct spf__ask_table;
 
+/*
+ * The one thread that may change an mm: who holds its lock for writing, or is in a bypass.
+ * For the analysis alone; one for all mms, which an edit of two would have to look after.
+ */
+extern struct spf__role spf__writer;
+
 struct spf_mm {
     /* ---- set at creation, then never */
     uintptr_t base;
@@ -62,21 +68,22 @@ struct spf_mm {
     /* ---- registration */
     _Alignas(128) struct spf__lock registry; /* outermost lock */
     _Atomic uint32_t registered;
-    bool closing;
+    bool closing SPF__GUARDED_BY(spf__registrar);
     _Atomic uint64_t revocations;
 
     /* ---- writers */
     _Alignas(128) struct spf__rwlock lock;
-    _Atomic bool gap_denied;        /* set by a fault: pages outside of VMAs may refuse accesses */
-    uint64_t seq;                   /* the next fresh even value */
-    uintptr_t heap_start, heap_end; /* spf_mm_brk; 0: there is none */
-    uint32_t heap_prot;
+    _Atomic bool gap_denied; /* set by a fault: pages outside of VMAs may refuse accesses */
+    uint64_t seq SPF__GUARDED_BY(spf__writer); /* the next fresh even value */
+    /* spf_mm_brk; 0: there is none */
+    uintptr_t heap_start SPF__GUARDED_BY(spf__writer), heap_end SPF__GUARDED_BY(spf__writer);
+    uint32_t heap_prot SPF__GUARDED_BY(spf__writer);
     _Atomic size_t nvmas;
     struct spf__slab nodes;
     struct spf__slab vmas;
-    struct spf__node *retired_nodes;
-    struct spf__vma *retired_vmas;
-    unsigned nretired;
+    struct spf__node *retired_nodes SPF__GUARDED_BY(spf__writer);
+    struct spf__vma *retired_vmas SPF__GUARDED_BY(spf__writer);
+    unsigned nretired SPF__GUARDED_BY(spf__writer);
     /* VMAs whose pager a slot still named; any writer's, outside the lock */
     _Atomic(struct spf__vma *) pinned;
     _Atomic uint64_t outstanding; /* VMAs that were taken to be freed, and are not yet */
@@ -117,6 +124,12 @@ static inline bool spf__page_failed(struct spf_mm *mm, uintptr_t addr)
 {
     return atomic_load_explicit(&mm->any_failed, memory_order_relaxed) &&
            spf__pagebits_has(&mm->failed, spf__page_of(mm, addr));
+}
+
+/* It is being made, or at its end: no other thread is there to keep from it. */
+static inline void spf__mm_is_ours(const struct spf_mm *mm) SPF__ASSERTS(spf__writer)
+{
+    (void)mm;
 }
 
 /* What an mm is made of; space.c puts it together. */

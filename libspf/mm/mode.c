@@ -13,7 +13,17 @@
 
 #include <errno.h>
 
-static void mode_set(struct spf_mm *mm, enum spf_mode mode)
+SPF__IS_A_LOCK static void registry_lock(struct spf_mm *mm) SPF__ACQUIRES(spf__registrar)
+{
+    spf__lock_acquire(&mm->registry);
+}
+
+SPF__IS_A_LOCK static void registry_unlock(struct spf_mm *mm) SPF__RELEASES(spf__registrar)
+{
+    spf__lock_release(&mm->registry);
+}
+
+static void mode_set(struct spf_mm *mm, enum spf_mode mode) SPF__REQUIRES(spf__registrar)
 {
     /* [O16.b] release, to SINGLE: all that those who left have written is before
      * it.  [O15.b] to MULTI: ordered before the membarrier in revoke_bypass. */
@@ -35,7 +45,7 @@ static void wait_outside(struct spf__slot *slot)
  * [O15.b] After the membarrier, the other thread has either seen MULTI, or its
  * `inside` is up where this thread can see it.
  */
-static void revoke_bypass(struct spf_mm *mm)
+static void revoke_bypass(struct spf_mm *mm) SPF__REQUIRES(spf__registrar)
 {
     unsigned n = atomic_load_explicit(&mm->nslots, memory_order_relaxed);
 
@@ -47,7 +57,7 @@ static void revoke_bypass(struct spf_mm *mm)
 }
 
 /* Under the lock: one thread less. */
-static void count_down(struct spf__slot *slot)
+static void count_down(struct spf__slot *slot) SPF__REQUIRES(spf__registrar)
 {
     struct spf_mm *mm = slot->mm;
     uint32_t left = atomic_load_explicit(&mm->registered, memory_order_relaxed) - 1;
@@ -62,7 +72,7 @@ static void count_down(struct spf__slot *slot)
  * Threads that ended without a word: those whose exit handler could not be set
  * in the signal handler that registered them, see thread.c.
  */
-static void reap(struct spf_mm *mm)
+static void reap(struct spf_mm *mm) SPF__REQUIRES(spf__registrar)
 {
     unsigned n = atomic_load_explicit(&mm->nslots, memory_order_relaxed);
 
@@ -75,7 +85,7 @@ static void reap(struct spf_mm *mm)
     }
 }
 
-static int join_locked(struct spf_mm *mm, struct spf__slot **out)
+static int join_locked(struct spf_mm *mm, struct spf__slot **out) SPF__REQUIRES(spf__registrar)
 {
     uint32_t before;
     int err;
@@ -100,9 +110,9 @@ int spf__mode_join(struct spf_mm *mm, struct spf__slot **out)
 {
     int err;
 
-    spf__lock_acquire(&mm->registry);
+    registry_lock(mm);
     err = join_locked(mm, out);
-    spf__lock_release(&mm->registry);
+    registry_unlock(mm);
     return err;
 }
 
@@ -115,21 +125,21 @@ void spf__mode_leave(struct spf__slot *slot)
         spf__access_flush(mm, slot, mm->base, mm->end);
         mm->mmu_ops.repay(mm->mmu, slot->index);
     }
-    spf__lock_acquire(&mm->registry);
+    registry_lock(mm);
     count_down(slot);
-    spf__lock_release(&mm->registry);
+    registry_unlock(mm);
 }
 
 int spf__mode_close(struct spf_mm *mm, bool self, unsigned nworkers)
 {
     int err = 0;
 
-    spf__lock_acquire(&mm->registry);
+    registry_lock(mm);
     reap(mm);
     if (atomic_load_explicit(&mm->registered, memory_order_relaxed) > nworkers + (self ? 1 : 0))
         err = -EBUSY;
     else
         mm->closing = true;
-    spf__lock_release(&mm->registry);
+    registry_unlock(mm);
     return err;
 }

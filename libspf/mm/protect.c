@@ -19,7 +19,7 @@ static int check_covered(struct spf__edit *edit, uintptr_t start, uintptr_t end)
 
 /* The part of one VMA that lies in [start, end) gets the new protection. */
 static int change_one(struct spf__edit *edit, struct spf__vma *vma, uintptr_t start, uintptr_t end,
-                      uint32_t prot)
+                      uint32_t prot) SPF__REQUIRES(spf__writer)
 {
     struct spf__extent part =
         spf__extent_part(spf__vma_extent(vma), vma->start > start ? vma->start : start,
@@ -34,7 +34,7 @@ static int change_one(struct spf__edit *edit, struct spf__vma *vma, uintptr_t st
 
 /* *changed: protection was different somewhere. */
 static int change_all(struct spf__edit *edit, uintptr_t start, uintptr_t end, uint32_t prot,
-                      bool *changed)
+                      bool *changed) SPF__REQUIRES(spf__writer)
 {
     int err = 0;
 
@@ -52,6 +52,7 @@ static int change_all(struct spf__edit *edit, uintptr_t start, uintptr_t end, ui
 }
 
 static int protect_in(struct spf__edit *edit, uintptr_t addr, size_t len, uint32_t prot)
+    SPF__REQUIRES(spf__writer)
 {
     uintptr_t end = addr + len;
     bool changed = false;

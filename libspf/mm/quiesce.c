@@ -25,8 +25,11 @@ int spf_mm_quiesce(struct spf_mm *mm)
 {
     struct spf__edit edit;
     struct spf__retired retired;
-    int err = mm ? spf__edit_begin(&edit, mm) : -EINVAL;
+    int err;
 
+    if (!mm)
+        return -EINVAL;
+    err = spf__edit_begin(&edit, mm);
     if (err)
         return err;
     spf__edit_drop(&edit);

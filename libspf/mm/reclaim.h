@@ -22,16 +22,18 @@ struct spf__retired {
 };
 
 /* Under the lock (or in a bypass): these left the tree. */
-void spf__retire(struct spf_mm *mm, struct spf__node *nodes, struct spf__vma *vmas);
+void spf__retire(struct spf_mm *mm, struct spf__node *nodes, struct spf__vma *vmas)
+    SPF__REQUIRES(spf__writer);
 
 /*
  * Still under it: take what is to be freed now, perhaps nothing.  `single`: no
  * reader exists, so nothing has to wait.  `all`: whatever there is.
  */
-void spf__retired_take(struct spf_mm *mm, bool single, bool all, struct spf__retired *out);
+void spf__retired_take(struct spf_mm *mm, bool single, bool all, struct spf__retired *out)
+    SPF__REQUIRES(spf__writer);
 
 /* Outside: wait if need be, free.  Runs pagers' release. */
-void spf__retired_free(struct spf_mm *mm, struct spf__retired *retired);
+void spf__retired_free(struct spf_mm *mm, struct spf__retired *retired) SPF__EXCLUDES(spf__writer);
 
 /* Wait until nothing is left of what was taken or pinned before, by any thread. */
 void spf__reclaim_wait(struct spf_mm *mm);

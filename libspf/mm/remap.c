@@ -48,7 +48,7 @@ static int find_old(struct spf__edit *edit, const struct request *r, struct spf_
     return __builtin_add_overflow(old->offset, r->new_len, &end) ? -EINVAL : 0;
 }
 
-static int shrink(struct spf__edit *edit, const struct request *r)
+static int shrink(struct spf__edit *edit, const struct request *r) SPF__REQUIRES(spf__writer)
 {
     uintptr_t start = r->addr + r->new_len, end = r->addr + r->old_len;
     bool found;
@@ -66,6 +66,7 @@ static bool room_behind(struct spf__edit *edit, const struct request *r)
 }
 
 static int grow(struct spf__edit *edit, const struct request *r, const struct spf__extent *old)
+    SPF__REQUIRES(spf__writer)
 {
     /* Some pages of a gap may be denied, as in spf_mm_map. */
     bool denied = atomic_load_explicit(&edit->mm->gap_denied, memory_order_relaxed);
@@ -81,7 +82,7 @@ static int grow(struct spf__edit *edit, const struct request *r, const struct sp
                                   denied ? SPF__PAGES_ZAP : SPF__PAGES_KEEP, more.prot);
 }
 
-static int choose_place(struct spf__edit *edit, struct request *r)
+static int choose_place(struct spf__edit *edit, struct request *r) SPF__REQUIRES(spf__writer)
 {
     const struct spf_mm *mm = edit->mm;
     bool found;
@@ -95,6 +96,7 @@ static int choose_place(struct spf__edit *edit, struct request *r)
 }
 
 static int move(struct spf__edit *edit, struct request *r, struct spf__extent there)
+    SPF__REQUIRES(spf__writer)
 {
     bool found;
     int err = edit->mm->mmu_ops.move ? choose_place(edit, r) : -ENOTSUP;
@@ -113,7 +115,7 @@ static int move(struct spf__edit *edit, struct request *r, struct spf__extent th
     return spf__edit_commit(edit, there.start, there.end, SPF__PAGES_MOVE, there.prot);
 }
 
-static int remap_in(struct spf__edit *edit, struct request *r)
+static int remap_in(struct spf__edit *edit, struct request *r) SPF__REQUIRES(spf__writer)
 {
     struct spf__extent old;
     bool ends;

@@ -31,7 +31,7 @@ struct spf__slot *spf__slot(struct spf_mm *mm, unsigned index)
     return &chunk[index % SPF__SLOTS_A_CHUNK];
 }
 
-static int chunk_add(struct spf_mm *mm, unsigned first)
+static int chunk_add(struct spf_mm *mm, unsigned first) SPF__REQUIRES(spf__registrar)
 {
     struct spf__slot *chunk;
     int err = spf__sys_map(SPF__SLOTS_A_CHUNK * sizeof(*chunk), true, (void **)&chunk);
@@ -48,7 +48,7 @@ static int chunk_add(struct spf_mm *mm, unsigned first)
 }
 
 /* A slot that nobody has, listed or about to be. */
-static int slot_find(struct spf_mm *mm, struct spf__slot **out)
+static int slot_find(struct spf_mm *mm, struct spf__slot **out) SPF__REQUIRES(spf__registrar)
 {
     unsigned n = atomic_load_explicit(&mm->nslots, memory_order_relaxed);
     int err;
@@ -75,7 +75,7 @@ static size_t buf_len(const struct spf_mm *mm)
     return (mm->around_max + SPF__NEST - 1) << mm->page_shift;
 }
 
-static void slot_list(struct spf_mm *mm, struct spf__slot *slot)
+static void slot_list(struct spf_mm *mm, struct spf__slot *slot) SPF__REQUIRES(spf__registrar)
 {
     if (slot->index < atomic_load_explicit(&mm->nslots, memory_order_relaxed))
         return;

@@ -11,10 +11,14 @@
 #include <spf/mm.h>
 #include <spf/stats.h>
 
+#include "libspf/base/capability.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+extern struct spf__role spf__registrar; /* holds an mm's registration lock */
 
 /* Faults of one thread inside one another: in handlers that interrupted a pager. */
 #define SPF__NEST 4
@@ -121,8 +125,8 @@ struct spf__slot *spf__slot(struct spf_mm *mm, unsigned index);
  * Under the registration lock: a slot for the calling thread, its buffers there
  * and the MMU told.  -EAGAIN: all taken; -ENOMEM.
  */
-int spf__slot_take(struct spf_mm *mm, struct spf__slot **out);
-void spf__slot_give_back(struct spf__slot *slot);
+int spf__slot_take(struct spf_mm *mm, struct spf__slot **out) SPF__REQUIRES(spf__registrar);
+void spf__slot_give_back(struct spf__slot *slot) SPF__REQUIRES(spf__registrar);
 
 /* Free all slots; nobody is registered. */
 void spf__slots_free(struct spf_mm *mm);

@@ -22,6 +22,7 @@ struct dirty {
 };
 
 static void clean_part(struct spf__edit *edit, uintptr_t start, uintptr_t end)
+    SPF__REQUIRES(spf__writer)
 {
     struct spf_mm *mm = edit->mm;
     unsigned slot = edit->slot->index;
@@ -38,6 +39,7 @@ static void clean_part(struct spf__edit *edit, uintptr_t start, uintptr_t end)
 
 /* The next VMA in [*at, end), cleaned if it is shared: its part told in *dirty. */
 static void clean_next(struct spf__edit *edit, uintptr_t *at, uintptr_t end, struct dirty *dirty)
+    SPF__REQUIRES(spf__writer)
 {
     struct spf__vma *vma = spf__edit_next(edit, *at);
     uintptr_t start, stop;

@@ -38,12 +38,18 @@ static void zap_all(struct spf_mm *mm)
         mm->mmu_ops.reap(mm->mmu, 0, &zap);
 }
 
+static void take_all(struct spf_mm *mm, struct spf__retired *retired)
+{
+    spf__mm_is_ours(mm);
+    spf__retired_take(mm, true, true, retired);
+}
+
 void spf__teardown(struct spf_mm *mm)
 {
     struct spf__node *root = atomic_load_explicit(&mm->root, memory_order_relaxed);
     struct spf__retired retired;
 
-    spf__retired_take(mm, true, true, &retired);
+    take_all(mm, &retired);
     spf__retired_free(mm, &retired);
     spf__reclaim_wait(mm);
     if (!mm->real && (root || mm->frames)) /* the real arena is gone already */

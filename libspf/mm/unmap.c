@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-static int unmap_in(struct spf__edit *edit, uintptr_t addr, size_t len)
+static int unmap_in(struct spf__edit *edit, uintptr_t addr, size_t len) SPF__REQUIRES(spf__writer)
 {
     bool found;
     int err = spf__edit_clear(edit, addr, addr + len, &found);

@@ -24,9 +24,32 @@ void spf__frag_init(struct spf__frag_class *class, const struct spf_frames *fram
     };
 }
 
+SPF__IS_A_LOCK static void class_lock(struct spf__frag_class *class)
+    SPF__ACQUIRES(spf__class_holder)
+{
+    spf__lock_acquire(&class->lock);
+}
+
+SPF__IS_A_LOCK static void class_unlock(struct spf__frag_class *class)
+    SPF__RELEASES(spf__class_holder)
+{
+    spf__lock_release(&class->lock);
+}
+
+uint32_t spf__frag_pages(struct spf__frag_class *class)
+{
+    uint32_t pages;
+
+    class_lock(class);
+    pages = class->pages;
+    class_unlock(class);
+    return pages;
+}
+
 /* ---- pages, under the class's lock */
 
 static void list_add(struct spf__frag_class *class, struct spf_frames *frames, uint32_t page)
+    SPF__REQUIRES(spf__class_holder)
 {
     frames->frame[page].prev_page = SPF__FRAME_NONE;
     frames->frame[page].next_page = class->partial;
@@ -36,6 +59,7 @@ static void list_add(struct spf__frag_class *class, struct spf_frames *frames, u
 }
 
 static void list_remove(struct spf__frag_class *class, struct spf_frames *frames, uint32_t page)
+    SPF__REQUIRES(spf__class_holder)
 {
     struct spf__frame *f = &frames->frame[page];
 
@@ -55,7 +79,7 @@ static char *frag_of(const struct spf__frag_class *class, const struct spf_frame
 
 /* All its fragments free, in order. */
 static int page_add(struct spf__frag_class *class, struct spf_frames *frames,
-                    struct spf__frame_cache *pages)
+                    struct spf__frame_cache *pages) SPF__REQUIRES(spf__class_holder)
 {
     uint32_t page;
 
@@ -73,6 +97,7 @@ static int page_add(struct spf__frag_class *class, struct spf_frames *frames,
 }
 
 static void *page_take(struct spf__frag_class *class, struct spf_frames *frames)
+    SPF__REQUIRES(spf__class_holder)
 {
     uint32_t page = class->partial;
     struct spf__frame *f = &frames->frame[page];
@@ -88,7 +113,7 @@ static void *page_take(struct spf__frag_class *class, struct spf_frames *frames)
 }
 
 static void page_give(struct spf__frag_class *class, struct spf_frames *frames,
-                      struct spf__frame_cache *pages, void *frag)
+                      struct spf__frame_cache *pages, void *frag) SPF__REQUIRES(spf__class_holder)
 {
     uint32_t page = spf__frame_at(frames, frag);
     struct spf__frame *f = &frames->frame[page];
@@ -111,6 +136,7 @@ static void page_give(struct spf__frag_class *class, struct spf_frames *frames,
 
 static int fill_locked(struct spf__frag_class *class, struct spf_frames *frames,
                        struct spf__frame_cache *pages, struct spf__frag_cache *cache, uint32_t want)
+    SPF__REQUIRES(spf__class_holder)
 {
     while (cache->n < want) {
         if (class->partial == SPF__FRAME_NONE && page_add(class, frames, pages))
@@ -128,9 +154,9 @@ int spf__frag_fill(struct spf__frag_class *class, struct spf_frames *frames,
     if (cache->n >= n)
         return 0;
     SPF_CHECK(want <= SPF__FRAG_CACHE / 2);
-    spf__lock_acquire(&class->lock);
+    class_lock(class);
     fill_locked(class, frames, pages, cache, want);
-    spf__lock_release(&class->lock);
+    class_unlock(class);
     return cache->n >= n ? 0 : -ENOMEM;
 }
 
@@ -143,10 +169,10 @@ void *spf__frag_take(struct spf__frag_cache *cache)
 static void spill(struct spf__frag_class *class, struct spf_frames *frames,
                   struct spf__frame_cache *pages, struct spf__frag_cache *cache, uint32_t n)
 {
-    spf__lock_acquire(&class->lock);
+    class_lock(class);
     while (cache->n > n)
         page_give(class, frames, pages, cache->frag[--cache->n]);
-    spf__lock_release(&class->lock);
+    class_unlock(class);
 }
 
 static void check_zero(const struct spf__frag_class *class, const void *frag)

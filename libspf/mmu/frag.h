@@ -17,14 +17,17 @@
 
 #define SPF__FRAG_CACHE 64u
 
+extern struct spf__role spf__class_holder; /* of a class's lock */
+
 struct spf__frag_class {
     size_t size;       /* bytes of a fragment */
     uint32_t per_page; /* fragments to a page */
     uint32_t batch;    /* that move between class and cache at a time */
     _Alignas(64) struct spf__lock lock;
-    uint32_t partial; /* pages with free fragments */
-    uint32_t pages;   /* all pages */
-    uint32_t used;    /* fragments handed out, those in caches included */
+    uint32_t partial SPF__GUARDED_BY(spf__class_holder); /* pages with free fragments */
+    uint32_t pages SPF__GUARDED_BY(spf__class_holder);   /* all pages */
+    uint32_t used
+        SPF__GUARDED_BY(spf__class_holder); /* fragments handed out, those in caches included */
 };
 
 struct spf__frag_cache {
@@ -35,6 +38,9 @@ struct spf__frag_cache {
 /* per_page fragments to a page, a power of two. */
 void spf__frag_init(struct spf__frag_class *class, const struct spf_frames *frames,
                     uint32_t per_page);
+
+/* Pages that the class has. */
+uint32_t spf__frag_pages(struct spf__frag_class *class);
 
 /* At least n (up to half a cache) in the cache.  0 or -ENOMEM. */
 int spf__frag_fill(struct spf__frag_class *class, struct spf_frames *frames,

@@ -486,11 +486,8 @@ static size_t count_pages(struct spf__table *table)
 {
     size_t pages = 0;
 
-    for (unsigned c = 0; c < table->nclasses; c++) {
-        spf__lock_acquire(&table->classes[c].lock);
-        pages += table->classes[c].pages;
-        spf__lock_release(&table->classes[c].lock);
-    }
+    for (unsigned c = 0; c < table->nclasses; c++)
+        pages += spf__frag_pages(&table->classes[c]);
     return pages;
 }
 

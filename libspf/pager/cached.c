@@ -32,6 +32,8 @@ struct page {
     struct page *next; /* never changes once this one is found */
 };
 
+extern struct spf__role holder, storer; /* of `lock`, of `storing` */
+
 struct cached {
     struct spf_pager *backing; /* NULL: zero pages */
     struct spf_frames *frames;
@@ -39,18 +41,18 @@ struct cached {
     _Atomic(struct page *) *bucket;
     _Alignas(64) struct spf__lock storing; /* before `lock`; held over the backing's store */
     struct spf__lock lock;
-    struct spf__slab pages;
-    struct spf__frame_cache spare;
+    struct spf__slab pages SPF__GUARDED_BY(holder);
+    struct spf__frame_cache spare SPF__GUARDED_BY(holder);
 };
 
 /* With signals off: a handler may fault on a page of this very pager. */
-static void lock(struct cached *c, sigset_t *signals)
+SPF__IS_A_LOCK static void lock(struct cached *c, sigset_t *signals) SPF__ACQUIRES(holder)
 {
     spf__sigmask_block(signals);
     spf__lock_acquire(&c->lock);
 }
 
-static void unlock(struct cached *c, const sigset_t *signals)
+SPF__IS_A_LOCK static void unlock(struct cached *c, const sigset_t *signals) SPF__RELEASES(holder)
 {
     spf__lock_release(&c->lock);
     spf__sigmask_restore(signals);
@@ -88,6 +90,7 @@ static int take_frame(struct cached *c, uint32_t *frame)
 
 /* Under the lock. */
 static int add(struct cached *c, uint64_t index, uint32_t frame, struct page **out)
+    SPF__REQUIRES(holder)
 {
     _Atomic(struct page *) *bucket = bucket_of(c, index);
     struct page *page = spf__slab_take(&c->pages);
@@ -184,8 +187,17 @@ static long cached_fetch(void *priv, const struct spf_fetch *fetch, const void *
 
 /* ---- storing */
 
-/* `storing` is held. */
-static int store_page(struct cached *c, const struct page *page)
+SPF__IS_A_LOCK static void storing_lock(struct cached *c) SPF__ACQUIRES(storer)
+{
+    spf__lock_acquire(&c->storing);
+}
+
+SPF__IS_A_LOCK static void storing_unlock(struct cached *c) SPF__RELEASES(storer)
+{
+    spf__lock_release(&c->storing);
+}
+
+static int store_page(struct cached *c, const struct page *page) SPF__REQUIRES(storer)
 {
     uint64_t offset = page->index << c->frames->shift;
     int err;
@@ -201,7 +213,7 @@ static int store_page(struct cached *c, const struct page *page)
     return err;
 }
 
-static int store_one(struct cached *c, uint64_t index)
+static int store_one(struct cached *c, uint64_t index) SPF__REQUIRES(storer)
 {
     struct page *page = find(c, index);
 
@@ -209,6 +221,7 @@ static int store_one(struct cached *c, uint64_t index)
 }
 
 static int store_bucket(struct cached *c, size_t bucket, uint64_t first, uint64_t end)
+    SPF__REQUIRES(storer)
 {
     /* [O43.a] as in find. */
     struct page *page = atomic_load_explicit(&c->bucket[bucket], memory_order_acquire);
@@ -231,13 +244,13 @@ static int store_range(struct cached *c, uint64_t first, uint64_t end)
 
     /* `store` may be a point of cancellation, and the lock would stay held. */
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    spf__lock_acquire(&c->storing);
+    storing_lock(c);
     for (uint64_t i = 0; i < n; i++) {
         int e = few ? store_one(c, first + i) : store_bucket(c, i, first, end);
 
         err = err ? err : e;
     }
-    spf__lock_release(&c->storing);
+    storing_unlock(c);
     pthread_setcancelstate(cancel, &cancel);
     return err;
 }
