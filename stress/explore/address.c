@@ -40,6 +40,18 @@ struct x_address *x_address(uintptr_t addr)
     }
 }
 
+struct x_address *x_address_now(uintptr_t addr)
+{
+    struct x_address *a = x_address(addr);
+
+    if (a->schedule != x.schedule) {
+        a->schedule = x.schedule;
+        a->clock = (struct x_clock){{0}};
+        a->written = 0;
+    }
+    return a;
+}
+
 bool x_address_shared(uintptr_t addr, bool write)
 {
     struct x_address *a = x_address(addr);

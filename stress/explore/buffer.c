@@ -12,13 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The wrapped one would be undone with the library's. */
+void *__real_memmove(void *to, const void *from, size_t len);
+
 static void commit(unsigned thread, const struct x_store *store)
 {
-    struct x_address *address = x_address(store->addr);
+    struct x_address *address = x_address_now(store->addr);
 
     x_memory_change(store->addr, store->len);
     hook_do_store((const volatile void *)store->addr, store->len, store->value);
-    address->schedule = x.schedule;
+    if (store->shared)
+        x_state_write(store->addr, store->writer);
     address->clock = store->release ? store->clock : (struct x_clock){{0}};
     x_event(X_E_VISIBLE, store->addr, store->value, store->pc);
     x_touched(thread, store->addr, true);
@@ -32,7 +36,7 @@ void x_buffer_flush(unsigned thread, unsigned n)
         struct x_store store = t->store[0];
 
         t->nstores--;
-        memmove(&t->store[0], &t->store[1], t->nstores * sizeof(t->store[0]));
+        __real_memmove(&t->store[0], &t->store[1], t->nstores * sizeof(t->store[0]));
         commit(thread, &store);
     }
     t->nbefore = t->nbefore > n ? t->nbefore - n : 0;
@@ -48,7 +52,7 @@ void x_buffer_add(const struct x_store *store)
 {
     struct x_thread *t = x_me();
 
-    if (x.phase != X_EXPLORE || (!store->shared && !t->nstores)) {
+    if (x.phase != X_EXPLORE || !store->shared) {
         commit(x.current, store);
         return;
     }

@@ -13,8 +13,9 @@
 
 #include <limits.h>
 
-#define X_STORES 64u  /* of a thread's buffer */
-#define X_OPTIONS 32u /* at one point */
+#define X_STORES 64u   /* of a thread's buffer */
+#define X_OPTIONS 250u /* at one point */
+#define X_LOOKS 8u
 #define X_NONE UINT_MAX
 
 /* ---- fibers, fiber.c: each with a stack and thread-local variables of its own */
@@ -65,12 +66,15 @@ struct x_address {
     uintptr_t addr; /* 0: no entry */
     uint8_t readers, writers;
     bool shared;       /* by two threads, one of which writes: kept over all schedules */
-    uint64_t schedule; /* that `clock` is of */
+    uint64_t schedule; /* that the rest is of */
+    uint64_t written;  /* by whom, of the last store: see state.c */
     struct x_clock clock;
 };
 
 void x_addresses_reset(void);
 struct x_address *x_address(uintptr_t addr);
+/* With what this schedule has done to it. */
+struct x_address *x_address_now(uintptr_t addr);
 /* Noted; is it shared? */
 bool x_address_shared(uintptr_t addr, bool write);
 
@@ -90,8 +94,18 @@ struct x_store {
     uint64_t value;
     uint64_t step; /* at which it was made */
     bool release, shared;
+    uint64_t writer; /* the thread's history */
     struct x_clock clock;
     const void *pc;
+};
+
+/* Loads since the thread did anything else. */
+struct x_look {
+    uintptr_t addr;
+    const void *pc;
+    unsigned times;   /* since another thread ran */
+    uint64_t written; /* what it has learned there */
+    bool learned;
 };
 
 enum x_wait { X_RUNS, X_FUTEX, X_GRACE, X_DONE };
@@ -108,11 +122,9 @@ struct x_thread {
     struct x_store store[X_STORES];
     unsigned nstores, nbefore; /* those before its last load of a shared address */
     struct x_clock clock, fence_acquire, fence_release;
-    /* The last operation, if it was a load. */
-    uintptr_t load_addr;
-    uint64_t load_value;
-    const void *load_pc;
-    unsigned nlooks; /* of the same kind, one after the other */
+    uint64_t history; /* see state.c */
+    struct x_look look[X_LOOKS];
+    unsigned nlooks, nvain; /* looks that taught nothing new */
 };
 
 enum x_phase {
@@ -142,20 +154,24 @@ struct x_engine {
     unsigned current;
     struct x_thread thread[X_THREADS];
     uint64_t step, schedule;
+    uint64_t slice; /* step since which the current thread runs */
     unsigned preemptions;
+    uint64_t memory; /* see state.c */
 
     /* how it is explored */
     unsigned bound;
     bool reduce; /* leave out schedules that only swap what does not matter */
     bool every;  /* every atomic access is a point: for replays */
-    unsigned (*choose)(const struct x_option *options, unsigned n);
+    /* resumed: the thread was preempted here, and comes back */
+    unsigned (*choose)(const struct x_option *options, unsigned n, bool resumed);
 
     /* what came of the schedule */
     enum { X_FINISHED, X_PRUNED, X_FAILED } end;
     char message[400];
     struct x_turn turn[X_TURNS];
     unsigned nturns;
-    bool grew; /* an address turned out to be shared */
+    bool fresh; /* no other has ended so */
+    bool grew;  /* an address turned out to be shared */
 };
 extern struct x_engine x;
 
@@ -179,6 +195,18 @@ void x_touched(unsigned thread, uintptr_t addr, bool write);
 void x_touched_all(unsigned thread);
 void x_sched_begin(void);
 
+/* ---- state.c */
+
+/* The current thread has learned that; or what is at this address. */
+void x_state_learn(uint64_t what);
+void x_state_load(uintptr_t addr);
+void x_state_write(uintptr_t addr, uint64_t writer);
+void x_states_forget(void);
+/* Has this state been reached before, by as few preemptions?  From now on it has. */
+bool x_state_seen(bool resumed);
+/* The schedule is over: has another one ended with the same reads and writes? */
+bool x_outcome_seen(void);
+
 /* ---- buffer.c */
 
 void x_buffer_add(const struct x_store *store);
@@ -200,6 +228,7 @@ void x_run_close(void);
 
 enum x_event_kind { X_E_LOAD, X_E_STORE, X_E_VISIBLE, X_E_CHANGE, X_E_NOTE, X_E_READ, X_E_WRITE };
 void x_trace_on(void);
+void x_trace_pause(bool pause);
 void x_event(enum x_event_kind kind, uintptr_t addr, uint64_t value, const void *pc);
 void x_note(const char *what, uintptr_t addr, const void *pc);
 /* In a replay: a plain access; and the last access of a thread there, plain or not. */
@@ -215,13 +244,13 @@ void x_where(char *text, size_t room, const void *pc);
 /* ---- search.c */
 
 struct x_result {
-    uint64_t schedules, pruned, steps;
-    unsigned naddresses;
+    uint64_t schedules, pruned, outcomes;
     bool failed, complete;
 };
 
-/* Every schedule within the bound; seconds 0: as long as it takes. */
-void x_search_all(const struct x_scenario *scenario, unsigned bound, double seconds,
+/* Every schedule within the bound, but for those that can show nothing new, if `reduce`;
+ * seconds 0: as long as it takes. */
+void x_search_all(const struct x_scenario *scenario, unsigned bound, bool reduce, double seconds,
                   struct x_result *result);
 void x_search_random(const struct x_scenario *scenario, double seconds, uint64_t seed,
                      struct x_result *result);

@@ -32,7 +32,6 @@ static size_t tls_len;
 /* Callee-saved registers, then the stack. */
 __attribute__((naked, noinline)) static void swap(void **save, void *to)
 {
-    (void)save, (void)to;
     __asm__("push %rbp\n\tpush %rbx\n\tpush %r12\n\tpush %r13\n\tpush %r14\n\tpush %r15\n\t"
             "mov %rsp, (%rdi)\n\tmov %rsi, %rsp\n\t"
             "pop %r15\n\tpop %r14\n\tpop %r13\n\tpop %r12\n\tpop %rbx\n\tpop %rbp\n\tret");

@@ -13,6 +13,9 @@
 #include <stdlib.h>
 
 #define STEPS_MAX 1000000u
+/* No thread runs longer than that while another could: one that is preempted may be what
+ * it looks for again and again. */
+#define SLICE 2000u
 
 /* ---- order */
 
@@ -34,20 +37,11 @@ static void join(struct x_clock *clock, const struct x_clock *other)
             clock->at[i] = other->at[i];
 }
 
-/* What was released there in this schedule, or nothing. */
-static struct x_clock *clock_of(struct x_address *address)
-{
-    if (address->schedule != x.schedule)
-        address->clock = (struct x_clock){{0}};
-    address->schedule = x.schedule;
-    return &address->clock;
-}
-
 static void acquire(struct x_address *address, int order)
 {
     struct x_thread *me = x_me();
 
-    join(acquires(order) ? &me->clock : &me->fence_acquire, clock_of(address));
+    join(acquires(order) ? &me->clock : &me->fence_acquire, &address->clock);
 }
 
 /* A change by one operation carries on what was released there before. */
@@ -55,20 +49,20 @@ static void release_more(struct x_address *address, int order)
 {
     struct x_thread *me = x_me();
 
-    join(clock_of(address), releases(order) ? &me->clock : &me->fence_release);
+    join(&address->clock, releases(order) ? &me->clock : &me->fence_release);
     me->clock.at[x.current]++;
 }
 
 void hook_acquire(void *addr)
 {
     if (x.phase == X_EXPLORE)
-        acquire(x_address((uintptr_t)addr), __ATOMIC_ACQUIRE);
+        acquire(x_address_now((uintptr_t)addr), __ATOMIC_ACQUIRE);
 }
 
 void hook_release(void *addr)
 {
     if (x.phase == X_EXPLORE)
-        release_more(x_address((uintptr_t)addr), __ATOMIC_RELEASE);
+        release_more(x_address_now((uintptr_t)addr), __ATOMIC_RELEASE);
 }
 
 /* ---- steps */
@@ -86,12 +80,16 @@ static bool step(const struct hook *at, bool write, bool drains)
     bool shared;
 
     count_step();
-    x_me()->load_pc = NULL;
     if (x.phase != X_EXPLORE)
         return false;
-    shared = x_address_shared((uintptr_t)at->addr, write) || x.every;
-    if (shared)
+    if (x.step - x.slice > SLICE)
+        x_yield();
+    shared = x_address_shared((uintptr_t)at->addr, write);
+    /* What it drains is seen by others, even if its own address is not. */
+    if (shared || x.every || (drains && x_me()->nstores))
         x_point(&next);
+    if (write)
+        x_me()->nlooks = x_me()->nvain = 0;
     x_race_atomic((uintptr_t)at->addr, at->len, write, at->pc);
     return shared;
 }
@@ -105,7 +103,8 @@ static bool outside(void)
 
 static bool plain(const volatile void *addr, size_t len)
 {
-    if (outside() || !len)
+    /* The explorer's own copies come by here as well. */
+    if (outside() || x.current == X_NONE || !len)
         return false;
     if (x.phase == X_EXPLORE && x_me()->nstores)
         x_buffer_settle((uintptr_t)addr, len);
@@ -128,26 +127,42 @@ void hook_write(const volatile void *addr, size_t len, const void *pc)
 
 /* ---- atomic operations */
 
-/* The same look for the third time, with nothing between: a loop that waits. */
-static bool spins(const struct hook *at, uint64_t *value)
+static struct x_look *look_at(const struct hook *at)
 {
     struct x_thread *me = x_me();
 
-    if (me->load_pc != at->pc || me->load_addr != (uintptr_t)at->addr)
-        return false;
-    *value = hook_do_load(at->addr, at->len);
-    return *value == me->load_value && ++me->nlooks > 2;
+    for (unsigned i = 0; i < me->nlooks; i++)
+        if (me->look[i].addr == (uintptr_t)at->addr && me->look[i].pc == at->pc)
+            return &me->look[i];
+    if (me->nlooks == X_LOOKS)
+        return NULL;
+    me->look[me->nlooks] = (struct x_look){.addr = (uintptr_t)at->addr, .pc = at->pc};
+    return &me->look[me->nlooks++];
 }
 
-/* After a load that was made. */
-static void note_look(const struct hook *at, uint64_t value, unsigned nlooks)
+/* The same look for the third time, with nothing between but looks: a loop that waits. */
+static bool spins(const struct hook *at)
 {
-    struct x_thread *me = x_me();
+    struct x_look *look = look_at(at);
 
-    me->nlooks = nlooks;
-    me->load_pc = at->pc;
-    me->load_addr = (uintptr_t)at->addr;
-    me->load_value = value;
+    return look && ++look->times > 2;
+}
+
+/* How often a loop has looked in vain is no part of what the thread knows. */
+static void learn(const struct hook *at)
+{
+    uint64_t written = x_address_now((uintptr_t)at->addr)->written;
+    struct x_look *look = look_at(at);
+
+    if (look && look->learned && look->written == written) {
+        x_me()->nvain++;
+        return;
+    }
+    if (look) {
+        look->learned = true;
+        look->written = written;
+    }
+    x_state_load((uintptr_t)at->addr);
 }
 
 static uint64_t load_alone(const struct hook *at)
@@ -157,33 +172,38 @@ static uint64_t load_alone(const struct hook *at)
     return hook_do_load(at->addr, at->len);
 }
 
+/* Where another thread may come in between. */
+static uint64_t look(const struct hook *at)
+{
+    bool shared = step(at, false, false);
+    const struct x_store *own = x_buffer_find(x.current, (uintptr_t)at->addr, at->len);
+    uint64_t value = own ? own->value : hook_do_load(at->addr, at->len);
+
+    x_event(X_E_LOAD, (uintptr_t)at->addr, value, at->pc);
+    x_touched(x.current, (uintptr_t)at->addr, false);
+    if (own) {
+        if (shared)
+            x_state_learn(own->writer);
+        return value;
+    }
+    acquire(x_address_now((uintptr_t)at->addr), at->order);
+    if (shared) {
+        learn(at);
+        x_me()->nbefore = x_me()->nstores;
+    }
+    return value;
+}
+
 uint64_t hook_load(const struct hook *at)
 {
     const struct x_store *own;
-    struct x_thread *me;
-    uint64_t value = 0;
-    unsigned nlooks;
-    bool shared;
 
     if (x.phase != X_EXPLORE)
         return load_alone(at);
-    x_me()->nlooks = x_me()->load_pc ? x_me()->nlooks : 0;
-    if (spins(at, &value))
-        return value;
-    nlooks = x_me()->nlooks;
-    shared = step(at, false, false);
-    me = x_me();
+    if (!spins(at))
+        return look(at);
     own = x_buffer_find(x.current, (uintptr_t)at->addr, at->len);
-    value = own ? own->value : hook_do_load(at->addr, at->len);
-    x_event(X_E_LOAD, (uintptr_t)at->addr, value, at->pc);
-    x_touched(x.current, (uintptr_t)at->addr, false);
-    if (own)
-        return value;
-    acquire(x_address((uintptr_t)at->addr), at->order);
-    if (shared)
-        me->nbefore = me->nstores;
-    note_look(at, value, nlooks);
-    return value;
+    return own ? own->value : hook_do_load(at->addr, at->len);
 }
 
 void hook_store(const struct hook *at, uint64_t value)
@@ -202,6 +222,8 @@ void hook_store(const struct hook *at, uint64_t value)
     store.release = true;
     store.clock = releases(at->order) ? me->clock : me->fence_release;
     me->clock.at[x.current]++;
+    x_state_learn(value);
+    store.writer = me->history;
     x_event(X_E_STORE, store.addr, value, at->pc);
     x_buffer_add(&store);
     if (at->order == __ATOMIC_SEQ_CST)
@@ -211,16 +233,25 @@ void hook_store(const struct hook *at, uint64_t value)
 static struct x_address *begin_change(const struct hook *at)
 {
     struct x_address *address;
+    bool shared = step(at, true, true);
 
-    step(at, true, true);
     x_buffer_drain(x.current);
     x_memory_change((uintptr_t)at->addr, at->len);
     if (x.phase != X_EXPLORE)
         return NULL;
     x_touched(x.current, (uintptr_t)at->addr, true);
-    address = x_address((uintptr_t)at->addr);
+    address = x_address_now((uintptr_t)at->addr);
     acquire(address, at->order);
+    if (shared)
+        x_state_load((uintptr_t)at->addr);
     return address;
+}
+
+static void end_change(struct x_address *address, int order)
+{
+    release_more(address, order);
+    if (address->shared)
+        x_state_write(address->addr, x_me()->history);
 }
 
 uint64_t hook_change(const struct hook *at, enum hook_change how, uint64_t value)
@@ -234,7 +265,7 @@ uint64_t hook_change(const struct hook *at, enum hook_change how, uint64_t value
     was = hook_do_change(at->addr, at->len, how, value);
     x_event(X_E_CHANGE, (uintptr_t)at->addr, hook_do_load(at->addr, at->len), at->pc);
     if (address)
-        release_more(address, at->order);
+        end_change(address, at->order);
     return was;
 }
 
@@ -249,7 +280,7 @@ bool hook_compare(const struct hook *at, uint64_t *was, uint64_t value)
     done = hook_do_compare(at->addr, at->len, was, value);
     x_event(done ? X_E_CHANGE : X_E_LOAD, (uintptr_t)at->addr, done ? value : *was, at->pc);
     if (address && done)
-        release_more(address, at->order);
+        end_change(address, at->order);
     return done;
 }
 

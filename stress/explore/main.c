@@ -27,6 +27,8 @@ static const char usage[] =
     "  --random SECONDS   not all: each scenario so long at random, beyond any bound\n"
     "  --seed N           of these; printed\n"
     "  --replay STRING    the schedule that a failure printed, as a story\n"
+    "  --no-reduction     also schedules that can show nothing new\n"
+    "  --compare          with and without: the outcomes must be as many\n"
     "  --part I/N         every Nth scenario, from the Ith on: to share the work\n";
 
 static struct {
@@ -40,8 +42,8 @@ static struct {
     unsigned nnames, bound, part, parts;
     double seconds, random;
     uint64_t seed;
-    bool list;
-} options = {.parts = 1};
+    bool list, all, compare;
+} options = {.parts = 1, .bound = X_NONE};
 
 /* ---- scenarios */
 
@@ -125,14 +127,31 @@ static void run(const struct x_scenario *scenario, struct x_result *result)
     if (options.random > 0)
         x_search_random(scenario, options.random, options.seed, result);
     else
-        x_search_all(scenario, options.bound ? options.bound : bound, options.seconds, result);
+        x_search_all(scenario, options.bound != X_NONE ? options.bound : bound, !options.all,
+                     options.seconds, result);
+}
+
+/* Is what the reduction leaves out really nothing new? */
+static bool compared(const struct x_scenario *scenario, const struct x_result *result)
+{
+    struct x_result whole;
+
+    options.all = true;
+    run(scenario, &whole);
+    options.all = false;
+    x_run_close();
+    if (whole.outcomes == result->outcomes)
+        return true;
+    printf("explore: %s has %" PRIu64 " outcomes in %" PRIu64 " schedules without reduction\n",
+           scenario->name, whole.outcomes, whole.schedules);
+    return false;
 }
 
 static double now(void)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
@@ -153,10 +172,13 @@ static int run_all(void)
         if (result.failed)
             return report_failure(scenario, &result);
         x_run_close();
-        printf("%-28s %u threads %9" PRIu64 " schedules %9" PRIu64 " cut short %6.2f s%s\n",
-               scenario->name, scenario->nthreads, result.schedules, result.pruned, now() - start,
-               result.complete || options.random > 0 ? "" : "  NOT COMPLETE");
+        printf("%-31s %u threads %8" PRIu64 " schedules %8" PRIu64 " cut short %8" PRIu64
+               " outcomes %6.2f s%s\n",
+               scenario->name, scenario->nthreads, result.schedules, result.pruned, result.outcomes,
+               now() - start, result.complete || options.random > 0 ? "" : "  NOT COMPLETE");
         fflush(stdout);
+        if (options.compare && !compared(scenario, &result))
+            return 1;
         sum += result.schedules;
         nrun++;
     }
@@ -192,6 +214,7 @@ static void parse(int argc, char **argv)
         {"bound", required_argument, NULL, 'b'},  {"seconds", required_argument, NULL, 't'},
         {"random", required_argument, NULL, 'r'}, {"seed", required_argument, NULL, 'e'},
         {"replay", required_argument, NULL, 'p'}, {"part", required_argument, NULL, 'i'},
+        {"compare", no_argument, NULL, 'c'},      {"no-reduction", no_argument, NULL, 'a'},
         {"help", no_argument, NULL, 'h'},         {0},
     };
     int c;
@@ -201,6 +224,12 @@ static void parse(int argc, char **argv)
         switch (c) {
         case 'l':
             options.list = true;
+            break;
+        case 'a':
+            options.all = true;
+            break;
+        case 'c':
+            options.compare = true;
             break;
         case 's':
             if (options.nnames < SCENARIOS_MAX)
@@ -258,6 +287,9 @@ int main(int argc, char **argv)
 {
     parse(argc, argv);
     add_list(x_scenarios_edit);
+    add_list(x_scenarios_move);
+    add_list(x_scenarios_mode);
+    add_list(x_scenarios_many);
     if (options.list) {
         list();
         return 0;

@@ -20,7 +20,10 @@ enum kind { READ, WRITE, ATOMIC_READ, ATOMIC_WRITE, KINDS };
 struct cell {
     uint32_t schedule; /* that the rest is of */
     uint8_t bytes[X_THREADS][KINDS];
-    uint32_t clock[X_THREADS][KINDS];
+    union {
+        uint32_t clock[X_THREADS][KINDS];
+        uint64_t words[X_THREADS][KINDS / 2];
+    };
 };
 
 static struct cell *cells;
@@ -61,11 +64,12 @@ void x_race_begin(void)
 __attribute__((noreturn, cold)) static void report(uintptr_t addr, unsigned other, unsigned theirs,
                                                    unsigned ours, const void *pc)
 {
-    char here[160], there[160];
+    const void *before = x_trace_last(other, addr, theirs == WRITE || theirs == ATOMIC_WRITE);
+    char here[160], there[160] = "a place that a replay tells";
 
     x_where(here, sizeof(here), pc);
-    x_where(there, sizeof(there),
-            x_trace_last(other, addr, theirs == WRITE || theirs == ATOMIC_WRITE));
+    if (before)
+        x_where(there, sizeof(there), before);
     x_fail("data race: %s by thread %u in %s, and %s by thread %u in %s, in no order", names[ours],
            x.current, here, names[theirs], other, there);
 }
@@ -75,19 +79,23 @@ static void check(const struct cell *cell, uintptr_t addr, unsigned kind, uint8_
 {
     const struct x_clock *now = &x_me()->clock;
 
-    for (unsigned i = 0; i < x.scenario->nthreads; i++)
-        for (unsigned k = 0; i != x.current && k < KINDS; k++)
+    for (unsigned i = 0; i < X_THREADS; i++) {
+        /* Nearly always the others have not been there: two words tell. */
+        if (i == x.current || !(cell->words[i][0] | cell->words[i][1]))
+            continue;
+        for (unsigned k = 0; k < KINDS; k++)
             if (conflicts[kind][k] && cell->clock[i][k] > now->at[i] && (cell->bytes[i][k] & bytes))
                 report(addr, i, k, kind, pc);
+    }
 }
 
-static void access(uintptr_t addr, uint8_t bytes, unsigned kind, const void *pc)
+static inline void access(struct cell *cell, uintptr_t addr, uint8_t bytes, unsigned kind,
+                          const void *pc)
 {
-    struct cell *cell = &cells[x_memory_offset(addr) / 8];
     uint32_t now = x_me()->clock.at[x.current];
 
     if (cell->schedule != (uint32_t)x.schedule) {
-        memset(cell->clock, 0, sizeof(cell->clock));
+        memset(cell->words, 0, sizeof(cell->words));
         cell->schedule = (uint32_t)x.schedule;
     } else {
         check(cell, addr, kind, bytes, pc);
@@ -101,21 +109,23 @@ static void access(uintptr_t addr, uint8_t bytes, unsigned kind, const void *pc)
 static void range(uintptr_t addr, size_t len, unsigned kind, const void *pc)
 {
     uintptr_t end = addr + len;
+    struct cell *cell;
 
     if (x.phase != X_EXPLORE || !x_memory_holds(addr))
         return;
-    while (addr < end) {
-        unsigned first = addr % 8,
-                 last = end - addr + first < 8 ? (unsigned)(end - addr) + first : 8;
+    for (cell = &cells[x_memory_offset(addr) / 8]; addr < end; cell++) {
+        unsigned first = addr % 8;
+        unsigned last = end - addr + first < 8 ? (unsigned)(end - addr) + first : 8;
 
-        access(addr, (uint8_t)(((1u << last) - 1) & ~((1u << first) - 1)), kind, pc);
+        access(cell, addr, (uint8_t)(((1u << last) - 1) & ~((1u << first) - 1)), kind, pc);
         addr += last - first;
     }
 }
 
 void x_race_plain(uintptr_t addr, size_t len, bool write, const void *pc)
 {
-    x_trace_plain(addr, len, write, pc);
+    if (x.every)
+        x_trace_plain(addr, len, write, pc);
     range(addr, len, write ? WRITE : READ, pc);
 }
 

@@ -5,6 +5,8 @@
  */
 #include "engine.h"
 
+#include "scene.h"
+
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,7 +53,6 @@ static bool phase_alone(unsigned thread, void (*what)(void))
 static void run_thread(void)
 {
     x.scenario->run[x.current]();
-    x_me()->load_pc = NULL;
     x_me()->wait = X_DONE;
     x_note("ends", 0, NULL);
     x_block();
@@ -62,8 +63,9 @@ static void begin(void)
 {
     memset(x.thread, 0, sizeof(x.thread));
     x.schedule++;
-    x.step = 0;
+    x.step = x.slice = 0;
     x.preemptions = 0;
+    x.memory = 0;
     x.nturns = 0;
     x.message[0] = '\0';
     x_race_begin();
@@ -73,10 +75,10 @@ static void begin(void)
 
 static void leave_all(void)
 {
-    extern struct spf_mm *x_mm;
-
     if (x_mm)
         spf_thread_unregister(x_mm);
+    if (x_child)
+        spf_thread_unregister(x_child);
 }
 
 static void end(void)
@@ -100,6 +102,7 @@ void x_run(void)
     x_sched_begin();
     x.phase = X_OUTSIDE;
     steps = x.step;
+    x.fresh = x.end == X_FINISHED && !x_outcome_seen();
     if (x.end == X_FINISHED)
         end();
     x.step = steps;

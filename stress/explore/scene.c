@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-struct spf_mm *x_mm;
+struct spf_mm *x_mm, *x_child;
 enum x_mmu x_mmu;
-static struct spf_frames *frames;
+struct spf_frames *s_frames;
 struct s_pager s_a = {.id = 0xa}, s_b = {.id = 0xb};
 
 void s_open(uint32_t flags)
@@ -14,7 +14,7 @@ void s_open(uint32_t flags)
     struct spf_table_attr table;
     struct spf_mm_attr attr;
 
-    X_CHECK(spf_frames_create(S_PAGE, 64, &frames) == 0);
+    X_CHECK(spf_frames_create(S_PAGE, 64, &s_frames) == 0);
     spf_table_power_hash(&table);
     if (x_mmu == X_RADIX)
         spf_table_power_radix(&table);
@@ -28,7 +28,7 @@ void s_open(uint32_t flags)
     attr.mmu_base = S_BASE;
     attr.arena_len = S_NPAGES * S_PAGE;
     attr.table = &table;
-    attr.frames = frames;
+    attr.frames = s_frames;
     attr.flags = flags;
     X_CHECK(spf_mm_create(&attr, &x_mm) == 0);
 }
@@ -39,9 +39,16 @@ void s_close(void)
 
     X_CHECK(spf_mm_destroy(x_mm) == 0);
     x_mm = NULL;
-    X_CHECK(spf_frames_stats(frames, &stats, sizeof(stats)) == 0);
+    X_CHECK(spf_frames_stats(s_frames, &stats, sizeof(stats)) == 0);
     X_CHECK(stats.used == 0);
-    X_CHECK(spf_frames_destroy(frames) == 0);
+    X_CHECK(spf_frames_destroy(s_frames) == 0);
+}
+
+/* Its threads have left with the parent's: run.c */
+void s_close_child(void)
+{
+    X_CHECK(spf_mm_destroy(x_child) == 0);
+    x_child = NULL;
 }
 
 void s_join(void)

@@ -14,8 +14,9 @@
 #define S_AT(n) (S_BASE + (n)*S_PAGE)
 #define S_RW (SPF_PROT_READ | SPF_PROT_WRITE)
 
-extern struct spf_mm *x_mm;
+extern struct spf_mm *x_mm, *x_child;
 extern enum x_mmu x_mmu;
+extern struct spf_frames *s_frames;
 
 /* A pager whose pages begin with its number and theirs. */
 struct s_pager {
@@ -41,6 +42,7 @@ void s_expect_none(unsigned at);
 void s_expect(unsigned at, uint64_t word);
 /* The end: everything is given back. */
 void s_close(void);
+void s_close_child(void);
 
 /* For `ready`: the thread is registered. */
 void s_join(void);

@@ -73,6 +73,13 @@ void x_touched_all(unsigned thread)
 
 /* ---- options */
 
+/* Not all of it: that would be a good part of what a point costs. */
+static void begin_options(struct options *o)
+{
+    o->n = 0;
+    o->redundant = false;
+}
+
 static void add(struct options *o, int kind, unsigned thread, uint64_t step)
 {
     if (o->n == X_OPTIONS)
@@ -82,6 +89,20 @@ static void add(struct options *o, int kind, unsigned thread, uint64_t step)
     o->option[o->n++].step = step;
 }
 
+/* Has nothing happened that matters to it, nor waits in a buffer to be flushed first? */
+static bool too_early(unsigned to)
+{
+    const struct x_thread *t = &x.thread[to];
+
+    if (!x.reduce || !t->preempted || t->conflicted)
+        return false;
+    for (unsigned i = 0; i < x.scenario->nthreads; i++)
+        for (unsigned j = 0; i != to && j < x.thread[i].nstores; j++)
+            if (matters(t, x.thread[i].store[j].addr, true))
+                return false;
+    return true;
+}
+
 /* To that thread, with all stores of the current one flushed, or some left behind. */
 static void add_switch(struct options *o, unsigned to)
 {
@@ -89,7 +110,7 @@ static void add_switch(struct options *o, unsigned to)
 
     if (to == x.current || !enabled(to))
         return;
-    if (x.reduce && x.thread[to].preempted && !x.thread[to].conflicted) {
+    if (too_early(to)) {
         o->redundant = true;
         return;
     }
@@ -141,12 +162,14 @@ static void go(unsigned thread)
 
     t->preempted = false;
     t->wait = X_RUNS;
-    t->load_pc = NULL;
     if (thread == x.current)
         return;
+    for (unsigned i = 0; i < t->nlooks; i++)
+        t->look[i].times = 0;
     if (x.current != X_NONE)
         x_me()->ran = x.step;
     x.current = thread;
+    x.slice = x.step;
     x_fiber_go(thread);
 }
 
@@ -169,14 +192,15 @@ void x_point(const struct x_next *next)
     bool resumed = false;
 
     for (;;) {
-        struct options o = {.n = 0};
         const struct x_option *chosen;
+        struct options o;
 
+        begin_options(&o);
         add(&o, X_GO, x.current, 0);
         add_flushes(&o, next);
         if (!resumed && x.preemptions < x.bound)
             add_switches(&o);
-        chosen = &o.option[o.n > 1 || x.every ? x.choose(o.option, o.n) : 0];
+        chosen = &o.option[o.n > 1 || x.every ? x.choose(o.option, o.n, resumed) : 0];
         if (chosen->kind == X_GO)
             return;
         if (chosen->kind == X_SWITCH) {
@@ -211,16 +235,19 @@ static bool any_buffered(void)
 
 void x_block(void)
 {
+    /* Apart from the point before it, so that a replay can tell them from each other. */
+    x.step++;
     for (;;) {
-        struct options o = {.n = 0};
+        struct options o;
 
+        begin_options(&o);
         if (x.current != X_NONE && enabled(x.current)) {
             go(x.current);
             return;
         }
         add_switches(&o);
         if (o.n) {
-            turn(&o.option[o.n > 1 || x.every ? x.choose(o.option, o.n) : 0]);
+            turn(&o.option[o.n > 1 || x.every ? x.choose(o.option, o.n, false) : 0]);
             return;
         }
         if (o.redundant)
@@ -241,8 +268,11 @@ void x_yield(void)
         if (i != x.current && enabled(i) &&
             (oldest == x.current || x.thread[i].ran < x.thread[oldest].ran))
             oldest = i;
-    if (oldest == x.current)
+    x.slice = x.step;
+    if (oldest == x.current) {
+        any_buffered();
         return;
+    }
     x_note("yields", 0, NULL);
     go(oldest);
 }

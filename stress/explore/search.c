@@ -36,7 +36,7 @@ static void run_counted(struct x_result *result)
         result->pruned++;
     else
         result->schedules++;
-    result->steps += x.step;
+    result->outcomes += x.fresh;
     result->failed = x.end == X_FAILED;
 }
 
@@ -83,10 +83,11 @@ static void lower_current(void)
             dice.priority[x.current] = dice.lowest--;
 }
 
-static unsigned choose_random(const struct x_option *options, unsigned n)
+static unsigned choose_random(const struct x_option *options, unsigned n, bool resumed)
 {
     unsigned best = X_NONE, same = 0;
 
+    (void)resumed;
     lower_current();
     for (unsigned i = 0; i < n; i++) {
         unsigned is = dice.priority[thread_of(&options[i])];
@@ -122,6 +123,7 @@ void x_search_random(const struct x_scenario *scenario, double seconds, uint64_t
 
     memset(result, 0, sizeof(*result));
     x_run_open(scenario);
+    x_states_forget();
     begin_random(seed);
     do {
         roll_schedule();
@@ -149,13 +151,17 @@ static struct {
     unsigned depth, known; /* how far this schedule is; how far it is told */
 } path;
 
-static unsigned choose_next(const struct x_option *options, unsigned n)
+static unsigned choose_next(const struct x_option *options, unsigned n, bool resumed)
 {
     unsigned d = path.depth++;
 
     if (d == DEPTH_MAX)
         x_fail("more than %u decisions", DEPTH_MAX);
     if (d >= path.known) {
+        if (x.reduce && !x.grew && x_state_seen(resumed)) {
+            path.depth--;
+            x_end(X_PRUNED);
+        }
         path.n[d] = (uint8_t)n;
         path.at[d] = 0;
         path.known = d + 1;
@@ -182,10 +188,11 @@ static bool advance(void)
 static void restart(struct x_result *result)
 {
     path.known = 0;
+    x_states_forget();
     memset(result, 0, sizeof(*result));
 }
 
-void x_search_all(const struct x_scenario *scenario, unsigned bound, double seconds,
+void x_search_all(const struct x_scenario *scenario, unsigned bound, bool reduce, double seconds,
                   struct x_result *result)
 {
     double end = now() + seconds;
@@ -193,11 +200,12 @@ void x_search_all(const struct x_scenario *scenario, unsigned bound, double seco
 
     memset(result, 0, sizeof(*result));
     x_run_open(scenario);
+    x_states_forget();
     warm_up(result);
     restart(result);
     x.choose = choose_next;
     x.bound = bound;
-    x.reduce = true;
+    x.reduce = reduce;
     while (more && !result->failed && (seconds <= 0 || now() < end)) {
         path.depth = 0;
         run_counted(result);
@@ -224,8 +232,9 @@ static bool is_told(const struct x_option *option)
            option->thread == next->thread && option->step == next->step;
 }
 
-static unsigned choose_told(const struct x_option *options, unsigned n)
+static unsigned choose_told(const struct x_option *options, unsigned n, bool resumed)
 {
+    (void)resumed;
     for (unsigned i = 0; i < n; i++)
         if (is_told(&options[i])) {
             nfollowed++;
@@ -241,6 +250,11 @@ void x_replay(const struct x_scenario *scenario, struct x_result *result)
     memcpy(told, x.turn, sizeof(x.turn));
     nfollowed = 0;
     x_run_open(scenario);
+    x_states_forget();
+    x_trace_pause(true);
+    warm_up(result); /* for what is shared: other stores are not buffered */
+    x_trace_pause(false);
+    memset(result, 0, sizeof(*result));
     x.choose = choose_told;
     x.bound = X_NONE;
     x.reduce = false;

@@ -30,6 +30,7 @@ struct event {
 
 static struct event *events;
 static unsigned nevents;
+static bool paused;
 
 void x_trace_on(void)
 {
@@ -38,9 +39,14 @@ void x_trace_on(void)
         abort();
 }
 
+void x_trace_pause(bool pause)
+{
+    paused = pause;
+}
+
 static void keep(const struct event *event)
 {
-    if (events && x.phase == X_EXPLORE && nevents < EVENTS_MAX)
+    if (events && !paused && x.phase == X_EXPLORE && nevents < EVENTS_MAX)
         events[nevents++] = *event;
 }
 
@@ -155,12 +161,29 @@ static void print_event(const struct event *event)
     printf("\n");
 }
 
+/* A loop that waits tells the same again and again. */
+static bool told(unsigned i)
+{
+    const struct event *e = &events[i];
+    unsigned back = 0;
+
+    while (i-- > 0 && back < 6 && events[i].thread == e->thread) {
+        if (!shown(&events[i]))
+            continue;
+        if (events[i].kind == e->kind && events[i].addr == e->addr && events[i].pc == e->pc &&
+            events[i].value == e->value && events[i].note == e->note)
+            return true;
+        back++;
+    }
+    return false;
+}
+
 void x_trace_print(void)
 {
     unsigned thread = X_NONE;
 
     for (unsigned i = 0; i < nevents; i++) {
-        if (!shown(&events[i]))
+        if (!shown(&events[i]) || told(i))
             continue;
         if (thread != events[i].thread)
             printf("  ------ thread %u\n", events[i].thread);

@@ -34,14 +34,15 @@ static bool step(uintptr_t a, uintptr_t b, bool write, bool all)
     bool shared;
 
     x.step++;
-    x_me()->load_pc = NULL;
     if (x.phase != X_EXPLORE)
         return false;
     shared = x_address_shared(a, write);
     if (b)
         shared |= x_address_shared(b, false);
-    if (shared || x.every)
+    if (shared || all || x.every)
         x_point(&next);
+    x_me()->nlooks = x_me()->nvain = 0;
+    x_state_learn(a); /* that it has come so far */
     x_touched(x.current, a, write);
     if (b)
         x_touched(x.current, b, false);
@@ -65,6 +66,7 @@ WRAP(void, spf__sys_futex_wait, const volatile uint32_t *word, uint32_t seen)
         return;
     }
     x_buffer_drain(x.current);
+    x_state_load((uintptr_t)word);
     if (hook_do_load(word, sizeof(*word)) != seen)
         return;
     x_note("sleeps", (uintptr_t)word, CALLER);
@@ -85,6 +87,7 @@ WRAP(void, spf__sys_futex_wake, const volatile uint32_t *word, int nthreads)
             continue;
         x_note("wakes", (uintptr_t)word, CALLER);
         t->wait = X_RUNS;
+        x_state_learn(i + 1);
         nthreads--;
     }
 }
@@ -127,6 +130,7 @@ WRAP(void, urcu_bp_synchronize_rcu, void)
     x_note("waits for readers", 0, CALLER);
     for (unsigned i = 0; i < x.scenario->nthreads; i++)
         me->section[i] = i == x.current ? 0 : x.thread[i].reading;
+    x_state_learn(me->section[0] ^ me->section[1] << 16 ^ me->section[2] << 32);
     me->wait = X_GRACE;
     x_block();
 }
