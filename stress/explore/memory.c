@@ -22,8 +22,11 @@ void *__real_memcpy(void *to, const void *from, size_t len);
 
 extern char __data_start, _end;
 
+/* Exactly what changes: its neighbours may be what the C library changes unseen. */
 struct word {
-    uint64_t *at, was;
+    char *at;
+    size_t len;
+    char was[8];
 };
 
 static char *arena, *copies;
@@ -48,7 +51,7 @@ static void undo_words(size_t to)
 {
     while (nwords > to) {
         nwords--;
-        *words[nwords].at = words[nwords].was;
+        __real_memcpy(words[nwords].at, words[nwords].was, words[nwords].len);
     }
 }
 
@@ -99,10 +102,13 @@ static void change_page(size_t page)
 
 static void change_words(uintptr_t addr, size_t len)
 {
-    for (uintptr_t at = addr & ~(uintptr_t)7; at < addr + len; at += 8) {
+    for (uintptr_t at = addr; at < addr + len; at += 8) {
+        size_t n = addr + len - at < 8 ? addr + len - at : 8;
+
         if (nwords == LOG_MAX)
             abort();
-        words[nwords++] = (struct word){(uint64_t *)at, *(uint64_t *)at};
+        words[nwords] = (struct word){.at = (char *)at, .len = n};
+        __real_memcpy(words[nwords++].was, (const char *)at, n);
     }
 }
 
@@ -113,7 +119,8 @@ void x_memory_change(uintptr_t addr, size_t len)
     if (offset < ARENA) {
         for (size_t page = offset / PAGE; saving && page <= (offset + len - 1) / PAGE; page++)
             change_page(page);
-    } else if (addr >= (uintptr_t)&__data_start && addr < (uintptr_t)&_end) {
+    } else if (addr >= (uintptr_t)&__data_start && addr < (uintptr_t)&_end &&
+               addr - (uintptr_t)&x >= sizeof(x)) { /* the explorer copies in there by itself */
         change_words(addr, len);
     }
 }
