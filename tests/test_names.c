@@ -111,6 +111,8 @@ T(probe, a_mask_that_makes_no_sense_is_refused)
 
     t_ok(setenv("SPF_MASK_FEATURES", "NO_SUCH_FEATURE", 1));
     t_eq(spf_probe(&probe, sizeof(probe)), -EINVAL);
+    t_ok(setenv("SPF_MASK_FEATURES", "0x10000000000000000", 1));
+    t_eq(spf_probe(&probe, sizeof(probe)), -EINVAL);
     t_ok(setenv("SPF_MASK_FEATURES", "0xzz", 1));
     t_eq(spf_probe(&probe, sizeof(probe)), -EINVAL);
 }

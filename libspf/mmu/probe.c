@@ -85,8 +85,9 @@ static int mask_item(const char *item, size_t len, uint64_t *hidden)
             return 0;
         }
     }
+    errno = 0; /* which tells apart a number of too many bits */
     *hidden |= strtoull(text, &end, 0);
-    return *end || text[0] < '0' || text[0] > '9' ? -EINVAL : 0;
+    return *end || errno || text[0] < '0' || text[0] > '9' ? -EINVAL : 0;
 }
 
 static int masked(uint64_t *hidden)
