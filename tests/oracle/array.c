@@ -30,6 +30,13 @@ uint64_t object_word(unsigned offset, size_t word)
     return ((uint64_t)offset + 1) << 32 | word;
 }
 
+void object_page(unsigned offset, uint64_t *page, size_t words)
+{
+    for (size_t i = 1; i + 1 < words; i++)
+        page[i] = object_word(offset, i);
+    page[0] = page[words - 1] = object_value(offset);
+}
+
 uint32_t array_value(const struct array *a, unsigned page)
 {
     const struct array_page *p = &a->pages[page];

@@ -54,6 +54,7 @@ struct want array_apply(struct array *array, const struct call *call);
 uint32_t array_value(const struct array *array, unsigned page);
 uint32_t object_value(unsigned offset);
 uint64_t object_word(unsigned offset, size_t word);
+void object_page(unsigned offset, uint64_t *page, size_t words);
 uint64_t array_word(const struct array *array, unsigned page, size_t word);
 
 bool array_continues(const struct array *array, unsigned page); /* the page before it */

@@ -178,6 +178,17 @@ static bool parse_arguments(const char *text, struct call *c)
     }
 }
 
+/* Beyond the address space a little, so that nothing overflows. */
+static bool in_reason(const struct call *c)
+{
+    const unsigned most = 8 * NPAGES;
+
+    if (call_is_touch(c) && c->page >= NPAGES)
+        return false;
+    return c->page <= most && c->n <= most && c->to <= most && c->new_n <= most &&
+           c->offset <= most && c->align <= ALIGN_MAX;
+}
+
 bool call_parse(const char *line, struct call *call)
 {
     char word[32];
@@ -187,7 +198,7 @@ bool call_parse(const char *line, struct call *call)
     if (sscanf(line, "%31s %n", word, &used) != 1 || !parse_word(word, words, CALL_KINDS, &kind))
         return false;
     call->kind = (enum call_kind)kind;
-    return parse_arguments(line + used, call);
+    return parse_arguments(line + used, call) && in_reason(call);
 }
 
 /* ---- lists */

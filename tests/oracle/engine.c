@@ -8,53 +8,58 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* Those of the array, twice, of the object, of tables and of the thread's caches. */
 #define NFRAMES 2048u
 
-/* ---- the object */
+/* ---- the object: a file, or, over real memory, computed */
 
-static long disk_fetch(void *priv, const struct spf_fetch *fetch, const void **pages)
+static long computed_fetch(void *priv, const struct spf_fetch *fetch, const void **pages)
 {
-    const struct engine *e = priv;
     size_t words = fetch->page_size / sizeof(uint64_t), first = fetch->offset / fetch->page_size;
     long n = 0;
 
-    for (; (size_t)n < fetch->npages && first + (size_t)n < OBJECT_PAGES; n++) {
-        unsigned offset = (unsigned)(first + (size_t)n);
-        uint64_t *page = (uint64_t *)fetch->buf + (size_t)n * words;
-
-        for (size_t i = 1; i + 1 < words; i++)
-            page[i] = object_word(offset, i);
-        page[0] = page[words - 1] = e->on_disk[offset];
-    }
+    for (; (size_t)n < fetch->npages && first + (size_t)n < OBJECT_PAGES; n++)
+        object_page((unsigned)(first + (size_t)n), (uint64_t *)fetch->buf + (size_t)n * words,
+                    words);
     return n ? n : -ENXIO;
 }
 
-static int disk_store(void *priv, uint64_t offset, const void *pages, size_t npages,
-                      size_t page_size)
+static bool write_page(const struct engine *e, unsigned offset)
 {
-    struct engine *e = priv;
+    object_page(offset, e->page_buffer, e->page / sizeof(uint64_t));
+    return pwrite(e->file, e->page_buffer, e->page, (off_t)(offset * e->page)) == (ssize_t)e->page;
+}
 
-    for (size_t i = 0; i < npages; i++)
-        memcpy(&e->on_disk[offset / page_size + i], (const char *)pages + i * page_size,
-               sizeof(e->on_disk[0]));
+/* One for each size of pages; whoever has written to it puts it right at the end. */
+static int open_file(struct engine *e)
+{
+    static int small, large;
+    int *file = e->page == 4096 ? &small : &large;
+
+    e->file = *file;
+    if (e->file)
+        return 0;
+    e->file = *file = memfd_create("oracle", MFD_CLOEXEC);
+    for (unsigned i = 0; i < OBJECT_PAGES; i++)
+        if (!write_page(e, i))
+            return -EIO;
     return 0;
 }
 
 static int open_object(struct engine *e)
 {
-    static const struct spf_pager_ops ops = {
-        .size = sizeof(ops), .fetch = disk_fetch, .store = disk_store};
-    int err = spf_pager_create(&ops, e, 0, &e->disk);
+    static const struct spf_pager_ops ops = {.size = sizeof(ops), .fetch = computed_fetch};
+    int err;
 
-    for (unsigned i = 0; i < OBJECT_PAGES; i++)
-        e->on_disk[i] = object_value(i);
-    if (err || !e->frames) {
-        e->object = err ? NULL : spf_pager_get(e->disk);
-        return err;
-    }
-    return spf_pager_create_cached(e->disk, e->frames, &e->object);
+    if (!e->frames)
+        return spf_pager_create(&ops, NULL, 0, &e->object);
+    err = open_file(e);
+    if (!err)
+        err = spf_pager_create_file(e->file, OBJECT_PAGES * e->page, &e->disk);
+    return err ? err : spf_pager_create_cached(e->disk, e->frames, &e->object);
 }
 
 /* ---- making and ending */
@@ -76,12 +81,8 @@ static int open_mm(struct engine *e)
         attr.mmu_base = ((uintptr_t)1 << mmu->base_shift) - NPAGES / 2 * mmu->page;
     }
     err = spf_mm_create(&attr, &e->mm);
-    if (!err) {
+    if (!err)
         e->base = spf_mm_base(e->mm);
-        e->page = spf_mm_page_size(e->mm);
-        e->page_buffer = malloc(e->page);
-        err = e->page_buffer ? 0 : -ENOMEM;
-    }
     return err;
 }
 
@@ -102,8 +103,12 @@ int engine_open(struct engine *e, const struct setting *setting)
 
     memset(e, 0, sizeof(*e));
     e->setting = *setting;
-    if (setting->mmu->soft)
-        err = spf_frames_create(setting->mmu->page, NFRAMES, &e->frames);
+    e->page = setting->mmu->page;
+    e->page_buffer = malloc(e->page);
+    if (!e->page_buffer)
+        err = -ENOMEM;
+    if (!err && setting->mmu->soft)
+        err = spf_frames_create(e->page, NFRAMES, &e->frames);
     if (!err)
         err = open_object(e);
     if (!err)
@@ -143,15 +148,21 @@ static bool written_back(struct engine *e, const struct array *array, char *why,
 
     if (err)
         return said(why, size, "spf_pager_sync", err, 0);
-    for (unsigned i = 0; i < OBJECT_PAGES; i++)
-        if (e->on_disk[i] != array->object[i])
-            return said(why, size, "what was written back", e->on_disk[i], array->object[i]);
+    for (unsigned i = 0; i < OBJECT_PAGES; i++) {
+        uint64_t word = 0;
+
+        if (pread(e->file, &word, sizeof(word), (off_t)(i * e->page)) != sizeof(word) ||
+            word != array->object[i])
+            return said(why, size, "what was written back", (long)word, array->object[i]);
+        if (word != object_value(i) && !write_page(e, i))
+            return said(why, size, "writing the object", -EIO, 0);
+    }
     return true;
 }
 
 bool engine_close(struct engine *e, const struct array *array, char *why, size_t size)
 {
-    bool good = nothing_left(e, why, size) && written_back(e, array, why, size);
+    bool good = nothing_left(e, why, size) && (!e->frames || written_back(e, array, why, size));
     int err = take_down(e);
 
     return good && err ? said(why, size, "taking it down", err, 0) : good;

@@ -9,10 +9,10 @@
 struct engine {
     struct setting setting;
     struct spf_mm *mm;
-    struct spf_frames *frames;      /* NULL: real memory */
-    struct spf_pager *disk;         /* of the object */
-    struct spf_pager *object;       /* what is mapped: the disk, or its cache in frames */
-    uint32_t on_disk[OBJECT_PAGES]; /* what the ends of its pages hold there */
+    struct spf_frames *frames; /* NULL: real memory */
+    int file;                  /* the object, over software page tables */
+    struct spf_pager *disk;    /* of it */
+    struct spf_pager *object;  /* what is mapped: its cache in frames; else computed */
     uint64_t *page_buffer;
     uintptr_t base;
     size_t page; /* bytes */

@@ -249,9 +249,11 @@ static void list(void)
 static uint64_t number(const char *text)
 {
     char *end;
-    uint64_t value = strtoull(text, &end, 0);
+    uint64_t value;
 
-    if (*end || *text < '0' || *text > '9') {
+    errno = 0;
+    value = strtoull(text, &end, 0);
+    if (*end || errno || *text < '0' || *text > '9') {
         fprintf(stderr, "oracle: '%s' is not a number\n%s", text, usage);
         exit(2);
     }

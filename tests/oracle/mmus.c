@@ -55,6 +55,7 @@ const struct mmu mmus[] = {
      {TABLE(SPF_TABLE_HASH, 4, 10, 9, 9, 8), HASH(SPF_HASH_TRACKED, SPF_SEGMENT_1T, 0)}},
 };
 const size_t mmus_n = sizeof(mmus) / sizeof(mmus[0]);
+const size_t mmus_small_end = sizeof(mmus) / sizeof(mmus[0]) - 2;
 
 const struct mmu *mmu_named(const char *name)
 {

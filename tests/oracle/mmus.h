@@ -18,6 +18,9 @@ struct mmu {
 
 extern const struct mmu mmus[];
 extern const size_t mmus_n;
+/* Software page tables with small pages: [MMUS_SMALL, mmus_small_end). */
+#define MMUS_SMALL ((size_t)1)
+extern const size_t mmus_small_end;
 
 /* NULL: none of that name. */
 const struct mmu *mmu_named(const char *name);

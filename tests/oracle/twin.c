@@ -30,9 +30,7 @@ static bool fill_object(const struct twin *twin)
     uint64_t page[WORDS];
 
     for (unsigned i = 0; i < OBJECT_PAGES; i++) {
-        for (size_t w = 1; w + 1 < WORDS; w++)
-            page[w] = object_word(i, w);
-        page[0] = page[WORDS - 1] = object_value(i);
+        object_page(i, page, WORDS);
         if (pwrite(twin->object, page, sizeof(page), (off_t)(i * TWIN_PAGE)) != sizeof(page))
             return false;
     }
