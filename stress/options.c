@@ -4,6 +4,7 @@
  */
 #include "stress.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -43,9 +44,11 @@ static void __attribute__((noreturn)) refuse(const char *option, const char *val
 static uint64_t number(const char *option, const char *text, uint64_t least, uint64_t most)
 {
     char *end;
-    uint64_t value = strtoull(text, &end, 0);
+    uint64_t value;
 
-    if (end == text || *end || *text == '-' || value < least || value > most)
+    errno = 0;
+    value = strtoull(text, &end, 0);
+    if (end == text || *end || errno || *text == '-' || value < least || value > most)
         refuse(option, text);
     return value;
 }
