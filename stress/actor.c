@@ -18,29 +18,29 @@ static void op_alone(struct actor *actor);
 struct operation {
     const char *name;
     void (*run)(struct actor *actor);
-    unsigned weight[2]; /* by enum mix; each column adds up to 1000 */
+    unsigned weight[3]; /* by enum mix; each column adds up to 1000 */
 };
 
 static const struct operation operations[OP_COUNT] = {
-    [OP_READ] = {"read", op_read, {360, 320}},
-    [OP_STORE_NOTHING] = {"store", op_store_nothing, {100, 20}},
-    [OP_COPY] = {"copy", op_copy, {30, 80}},
-    [OP_SPLASH] = {"splash", op_splash, {30, 80}},
-    [OP_MAP] = {"map", op_map, {80, 60}},
-    [OP_UNMAP] = {"unmap", op_unmap, {40, 40}},
-    [OP_REMAP] = {"remap", op_remap, {30, 400}},
-    [OP_PROTECT] = {"protect", op_protect, {60, 0}},
-    [OP_DISCARD] = {"discard", op_discard, {50, 0}},
-    [OP_DIRTY] = {"dirty", op_dirty, {60, 0}},
-    [OP_VERIFY] = {"verify", op_verify, {20, 0}},
-    [OP_PREFAULT] = {"prefault", op_prefault, {40, 0}},
-    [OP_QUERY] = {"query", op_query, {40, 0}},
-    [OP_WALK] = {"walk", op_walk, {5, 0}},
-    [OP_VISIT] = {"visit", op_visit, {20, 0}},
-    [OP_STATS] = {"stats", op_stats, {5, 0}},
-    [OP_REGISTER] = {"register", op_register, {10, 0}},
-    [OP_LEAVE] = {"leave", op_leave, {18, 0}},
-    [OP_ALONE] = {"alone", op_alone, {2, 0}},
+    [OP_READ] = {"read", op_read, {360, 320, 250}},
+    [OP_STORE_NOTHING] = {"store", op_store_nothing, {100, 20, 50}},
+    [OP_COPY] = {"copy", op_copy, {30, 80, 20}},
+    [OP_SPLASH] = {"splash", op_splash, {30, 80, 20}},
+    [OP_MAP] = {"map", op_map, {80, 60, 100}},
+    [OP_UNMAP] = {"unmap", op_unmap, {40, 40, 60}},
+    [OP_REPLACE] = {"replace", op_replace, {30, 400, 150}},
+    [OP_PROTECT] = {"protect", op_protect, {60, 0, 50}},
+    [OP_DISCARD] = {"discard", op_discard, {50, 0, 50}},
+    [OP_DIRTY] = {"dirty", op_dirty, {60, 0, 0}},
+    [OP_VERIFY] = {"verify", op_verify, {20, 0, 0}},
+    [OP_PREFAULT] = {"prefault", op_prefault, {40, 0, 0}},
+    [OP_QUERY] = {"query", op_query, {40, 0, 0}},
+    [OP_WALK] = {"walk", op_walk, {5, 0, 0}},
+    [OP_VISIT] = {"visit", op_visit, {20, 0, 0}},
+    [OP_STATS] = {"stats", op_stats, {5, 0, 0}},
+    [OP_REGISTER] = {"register", op_register, {10, 0, 50}},
+    [OP_LEAVE] = {"leave", op_leave, {18, 0, 200}},
+    [OP_ALONE] = {"alone", op_alone, {2, 0, 0}},
 };
 
 const char *op_name(enum op op)

@@ -203,7 +203,7 @@ void op_unmap(struct actor *actor)
 }
 
 /* Another mapping at the same place at once: what a fault that comes late would spoil. */
-void op_remap(struct actor *actor)
+void op_replace(struct actor *actor)
 {
     unsigned rounds = 1 + actor_below(actor, 4);
     struct span span;

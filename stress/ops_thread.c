@@ -8,6 +8,7 @@
 #include "stress.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
  * that "anywhere" never means the middle of somebody's range.
  */
 #define VISIT_PAGES 16u
+#define AWAY 64u /* yields */
 
 struct visit {
     struct actor *actor;
@@ -47,10 +49,15 @@ static void leave(const struct actor *actor, struct spf_mm *mm)
                   ret);
 }
 
+/* Away for a while: then another may be the only one, and in a bypass when this comes back. */
 void op_leave(struct actor *actor)
 {
+    unsigned turns = actor_below(actor, AWAY);
+
     for (unsigned i = 0; i < run.spaces; i++)
         leave(actor, run.mm[i]);
+    while (turns--)
+        sched_yield();
 }
 
 static uint64_t visit_word(const struct visit *visit, unsigned page, unsigned at)

@@ -28,9 +28,10 @@ static const char usage[] =
     "  --around auto|N pages a fault (1)\n"
     "  --attempt auto|speculative|locked\n"
     "  --ranges N      ranges that the threads share, 1..64 (64)\n"
-    "  --mix all|remap operations: all, or mostly faults against unmap and map\n"
+    "  --mix all|replace|modes   operations: all; mostly faults against unmap and map at one\n"
+    "                  place; mostly threads that register and leave\n"
     "  --delay N       table: yields inside each install (0: now and then one); software\n"
-    "                  page tables: in the middle of a copy (0: none)\n"
+    "                  page tables: in the middle of a copy (0: none); all: in pagers\n"
     "  --lenient-mmu   table: leave it to the content check to find a broken engine\n"
     "\n"
     "Exit status: 0 nothing found; 1 a violation; 2 usage; 77 userfaultfd refused.\n";
@@ -173,7 +174,7 @@ static void numeric(struct options *o, int letter, const char *text)
 static void apply(struct options *o, int letter, int *delivery, int *mmu)
 {
     static const char *const deliveries[] = {"inline", "pool", "direct", NULL};
-    static const char *const mixes[] = {"all", "remap", NULL};
+    static const char *const mixes[] = {"all", "replace", "modes", NULL};
 
     switch (letter) {
     case 'd':
@@ -189,7 +190,7 @@ static void apply(struct options *o, int letter, int *delivery, int *mmu)
         o->attempt = attempt_named(optarg);
         break;
     case 'x':
-        o->mix = choice("--mix", optarg, mixes) ? MIX_REMAP : MIX_ALL;
+        o->mix = (enum mix)choice("--mix", optarg, mixes);
         break;
     case 'l':
         o->lenient_mmu = true;

@@ -61,8 +61,9 @@ static void dawdle(uint64_t offset, uint64_t epoch)
 
     if (dice == 0)
         nanosleep(&moment, NULL);
-    else if (dice < 8)
-        sched_yield();
+    else if (dice < 8 || run.options.delay)
+        for (unsigned i = 0; i <= run.options.delay; i++)
+            sched_yield();
     errno = kept;
 }
 

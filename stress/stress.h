@@ -31,8 +31,9 @@
 /* options.c */
 
 enum mix {
-    MIX_ALL,   /* every operation */
-    MIX_REMAP, /* mostly faults against unmap and map at the same place */
+    MIX_ALL,     /* every operation */
+    MIX_REPLACE, /* mostly faults against unmap and map at the same place */
+    MIX_MODES,   /* mostly threads that register and leave: SINGLE and MULTI in turn */
 };
 
 enum mmu {
@@ -216,7 +217,7 @@ enum op {
     OP_SPLASH,
     OP_MAP,
     OP_UNMAP,
-    OP_REMAP,
+    OP_REPLACE,
     OP_PROTECT,
     OP_DISCARD,
     OP_DIRTY,
@@ -263,7 +264,7 @@ void op_walk(struct actor *actor);
 void op_stats(struct actor *actor);
 void op_map(struct actor *actor);
 void op_unmap(struct actor *actor);
-void op_remap(struct actor *actor);
+void op_replace(struct actor *actor);
 void op_protect(struct actor *actor);
 void op_discard(struct actor *actor);
 void op_dirty(struct actor *actor);

@@ -149,6 +149,20 @@ static int table_install(void *mmu, unsigned slot, struct spf_install *install)
     return ret;
 }
 
+/*
+ * Nothing is needed, but it takes its time: this is between the last look-up and the
+ * window, where the VMA may change.
+ */
+static int table_prepare(void *mmu, unsigned slot, const struct spf_install *install)
+{
+    struct table *table = mmu;
+    struct place *place = place_enter(table, slot);
+
+    linger(place);
+    place_leave(place);
+    return 0;
+}
+
 static int table_unprotect(void *mmu, unsigned slot, uintptr_t addr, size_t npages)
 {
     struct table *table = mmu;
@@ -250,6 +264,7 @@ static void table_destroy(void *mmu)
 
 const struct spf_mmu_ops table_ops = {
     .size = sizeof(table_ops),
+    .prepare = table_prepare,
     .install = table_install,
     .unprotect = table_unprotect,
     .poison = table_poison,
