@@ -144,6 +144,27 @@ POOL(a_failing_pager_is_sigbus_others_go_on_and_discard_asks_again)
     t_ok(spf_mm_quiesce(mm));
 }
 
+/* Poison is nothing that could be moved out of reach: it has to be put there again. */
+POOL(a_failed_page_fails_still_after_nobody_could_access_it)
+{
+    struct t_src src;
+    struct spf_pager *pager = t_src_pager(&src, 1);
+    uintptr_t addr = t_map(mm, 4, RW, pager, 0), bad = addr + 2 * PAGE;
+
+    t_src_fail(&src, -EIO, 2 * PAGE);
+    t_hit_page(t_read(bad + 7), SIGBUS, bad);
+    t_src_heal(&src);
+    t_ok(spf_mm_protect(mm, addr, 4 * PAGE, SPF_PROT_NONE));
+    t_ok(spf_mm_protect(mm, addr, 4 * PAGE, RW));
+    t_hit_page(t_read(bad + 7), SIGBUS, bad);
+    t_hit_page(t_write(bad + 7, 1), SIGBUS, bad);
+    t_ok(spf_mm_discard(mm, bad, PAGE));
+    t_page_is(bad, 1, 2 * PAGE);
+    t_ok(spf_mm_unmap(mm, addr, 4 * PAGE));
+    spf_pager_put(pager);
+    t_ok(spf_mm_quiesce(mm));
+}
+
 static int questions_of_a_crowd(uint32_t workers)
 {
     struct spf_mm *mm = mm_pool(workers, 0);

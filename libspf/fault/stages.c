@@ -30,8 +30,6 @@ static int poison(struct spf__fault *fault)
                                  : -ENOTSUP;
 
     fault->refused = !err;
-    if (!err)
-        spf__count(fault->slot, SPF__C_POISONED);
     return err;
 }
 
@@ -315,12 +313,15 @@ static uint32_t install_flags(const struct spf__fault *fault)
            (fault->vma.flags & SPF_VMA_SHARED ? SPF_INSTALL_SHARED : 0);
 }
 
-/* The note of an earlier failure.  Whoever sleeps on the page meets the poison. */
+/*
+ * The note of an earlier failure.  Whoever sleeps on the page meets the poison, which is
+ * put there again: protection `none` moves contents out of reach, and poison is none.
+ */
 static int failed_before(struct spf__fault *fault, int error)
 {
     if (fault->attempt == SPF_ATTEMPT_SPECULATIVE)
         return SPF_ABORT_PAGER_FAILED;
-    fault->refused = fault->mm->mmu_ops.poison != NULL;
+    fault->refused = poison(fault) == -EEXIST || fault->refused;
     if (fault->refused)
         wake(fault, fault->addr, 1);
     return failed(fault, error);
@@ -345,8 +346,11 @@ static int fail_page(struct spf__fault *fault)
     atomic_store_explicit(&mm->any_failed, true, memory_order_relaxed);
     if (!spf__pagebits_claim(&mm->failed, 0, page))
         return failed_before(fault, fault->answer.error);
-    if (poison(fault) != -EEXIST)
+    if (poison(fault) != -EEXIST) {
+        if (fault->refused)
+            spf__count(fault->slot, SPF__C_POISONED);
         return failed(fault, fault->answer.error);
+    }
     spf__pagebits_clear(&mm->failed, page, 1);
     fault->outcome = SPF_OUTCOME_PRESENT;
     fault->reached = 1; /* a question for several was narrowed to this one */
