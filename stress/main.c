@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * spf-stress: threads fault, map, unmap, protect and discard on one mm, and
- * every page they read says whose it is.
+ * spf-stress: threads fault, map, unmap, protect, discard, move and duplicate on one mm,
+ * and every page they read says whose it is.
  *
  * This file sets the stage, keeps the actors supplied with threads, watches
  * that they get on, and takes stock at the end.
@@ -256,6 +256,8 @@ static void take_stock(struct spf_stats *stats)
     memset(stats, 0, sizeof(*stats));
     for (unsigned i = 0; i < run.options.ranges; i++)
         look_at_all(&run.actor[0], &run.range[i]);
+    for (unsigned i = 0; i < run.spaces; i++)
+        look_at_all(&run.actor[0], &run.heap[i]);
     for (unsigned i = 0; i < run.spaces; i++)
         take_down(run.mm[i]);
     pagers_check_released();

@@ -7,77 +7,11 @@
  * come.  After the call the actor touches what it changed; it has the range for
  * itself, so the answer is certain.
  */
-#include "stress.h"
+#include "span.h"
 
 #include <errno.h>
 
-#define CLAIMS 3u /* ranges tried before the turn goes to a look */
-
-struct span {
-    struct range *range;
-    unsigned first, n;
-};
-
-/* Claim some range and pick pages in it: half of the time all of them. */
-static bool claim(struct actor *actor, struct span *span)
-{
-    for (unsigned i = 0; i < CLAIMS; i++) {
-        span->range = &run.range[actor_below(actor, run.options.ranges)];
-        if (!range_claim(span->range, actor->id))
-            continue;
-        span->first = 0;
-        span->n = RANGE_PAGES;
-        if (actor_below(actor, 2)) {
-            span->first = actor_below(actor, RANGE_PAGES);
-            span->n = 1 + actor_below(actor, RANGE_PAGES - span->first);
-        }
-        return true;
-    }
-    op_read(actor);
-    return false;
-}
-
-static void let_go(const struct span *span)
-{
-    range_release(span->range);
-}
-
-static uintptr_t addr_of(const struct span *span)
-{
-    return range_addr(span->range, span->first);
-}
-
-static size_t len_of(const struct span *span)
-{
-    return span->n * PAGE;
-}
-
-/* Touch one page of the span; the actor has it claimed, so its state is certain. */
-static void look(struct actor *actor, const struct span *span, enum how how)
-{
-    unsigned page = span->first + actor_below(actor, span->n);
-    struct page_state want = range_page(span->range, page);
-
-    look_at(actor, span->range, page, how, &want);
-}
-
-/* Pages of the span that are mapped. */
-static unsigned mapped(const struct span *span)
-{
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < span->n; i++)
-        n += range_page(span->range, span->first + i).kind != KIND_NONE;
-    return n;
-}
-
-static void expect(const struct actor *actor, const struct span *span, int ret, int want)
-{
-    if (ret != want)
-        violation("actor %u: %s of range %u, pages %u..%u, returned %d, expected %d", actor->id,
-                  op_name((enum op)actor->op), span->range->index, span->first,
-                  span->first + span->n - 1, ret, want);
-}
+#define ROUNDS 8u /* of unmap and map at one place */
 
 static enum kind some_kind(struct actor *actor)
 {
@@ -85,30 +19,19 @@ static enum kind some_kind(struct actor *actor)
                                         KIND_SHARED, KIND_SHARED, KIND_SHARED, KIND_SHARED,
                                         KIND_SHARED, KIND_OWN,    KIND_OWN,    KIND_OWN,
                                         KIND_OWN,    KIND_OWN,    KIND_LENT,   KIND_LENT};
+    static const enum kind kept[4] = {KIND_LENT, KIND_CACHED, KIND_JOINT, KIND_JOINT};
+    enum kind kind = kinds[actor_below(actor, 16)];
 
-    return kinds[actor_below(actor, 16)];
+    return kind == KIND_LENT && run.frames ? kept[actor_below(actor, 4)] : kind;
 }
 
-static struct page_state some_mapping(struct actor *actor, struct range *range)
+static uint32_t some_prot(struct actor *actor)
 {
     unsigned dice = actor_below(actor, 16);
-    struct page_state state = {
-        .kind = some_kind(actor),
-        .prot = SPF_PROT_READ | SPF_PROT_WRITE,
-        .birth = ++range->birth,
-        .epoch = ++range->epoch,
-    };
 
     if (dice == 0)
-        state.prot = SPF_PROT_NONE;
-    else if (dice < 6)
-        state.prot = SPF_PROT_READ;
-    /* Mostly one era: neighbours that continue each other become one VMA. */
-    if (state.kind == KIND_LENT && run.frames && (dice & 2))
-        state.kind = KIND_CACHED;
-    if (state.kind == KIND_SHARED)
-        state.birth = (uint16_t)(dice & 1 ? 0 : actor_below(actor, SHARED_ERAS));
-    return state;
+        return SPF_PROT_NONE;
+    return dice < 6 ? SPF_PROT_READ : SPF_PROT_READ | SPF_PROT_WRITE;
 }
 
 /* In up to three pieces, which become one VMA again. */
@@ -117,6 +40,8 @@ static int map_pieces(struct actor *actor, const struct span *span, const struct
 {
     unsigned pieces = 1 + actor_below(actor, 3), first = span->first, left = span->n;
 
+    if (state->kind == KIND_JOINT)
+        flags |= SPF_MAP_SHARED;
     while (left) {
         unsigned n = pieces > 1 ? 1 + actor_below(actor, left) : left;
         uintptr_t addr = range_addr(span->range, first);
@@ -136,122 +61,134 @@ static int map_pieces(struct actor *actor, const struct span *span, const struct
     return 0;
 }
 
-static void set_mapped(struct actor *actor, const struct span *span, struct page_state *state)
+/* Some pages of a pager that may fail do. */
+static void set_fails(struct actor *actor, const struct span *span, const struct page_state *state)
 {
-    bool some_fail = state->kind == KIND_OWN && actor_below(actor, 4) == 0;
+    struct page_state page = *state;
 
-    for (unsigned i = 0; i < span->n; i++) {
-        state->fails = some_fail && actor_below(actor, 8) == 0;
-        range_set(span->range, span->first + i, state);
+    if (state->kind != KIND_OWN || actor_below(actor, 4))
+        return;
+    page.fails = true;
+    for (unsigned i = span->first; i < span->first + span->n; i++) {
+        page.page = (uint16_t)i;
+        if (actor_below(actor, 8) == 0)
+            range_set(span->range, i, &page);
     }
+}
+
+static void map_refused(struct actor *actor, const struct span *span,
+                        const struct page_state *state, struct spf_pager *pager)
+{
+    uintptr_t addr = span_addr(span);
+
+    span_expect(actor, span,
+                spf_mm_map(span->range->mm, &addr, span_len(span), state->prot,
+                           SPF_MAP_FIXED_NOREPLACE, pager,
+                           object_offset(state->birth, span->first)),
+                -EEXIST);
 }
 
 static void map_span(struct actor *actor, const struct span *span, uint32_t flags)
 {
-    bool refused = flags == SPF_MAP_FIXED_NOREPLACE && mapped(span);
-    struct page_state state = some_mapping(actor, span->range);
-    struct spf_pager *pager =
-        object_create(state.kind, span->range, state.birth, &state, actor_below(actor, 4) == 0);
+    bool refused = flags == SPF_MAP_FIXED_NOREPLACE && span_mapped(span);
+    struct spf_pager *pager;
+    struct object *object;
+    struct page_state state = span_mapping(actor, span, some_kind(actor), &pager, &object);
 
+    state.prot = some_prot(actor);
     if (refused) {
-        uintptr_t addr = addr_of(span);
-
-        expect(actor, span,
-               spf_mm_map(span->range->mm, &addr, len_of(span), state.prot, flags, pager,
-                          object_offset(state.birth, span->first)),
-               -EEXIST);
+        map_refused(actor, span, &state, pager);
     } else {
         range_begin(span->range);
-        set_mapped(actor, span, &state);
-        expect(actor, span, map_pieces(actor, span, &state, flags, pager), 0);
+        span_set(span, &state, object);
+        set_fails(actor, span, &state);
+        span_expect(actor, span, map_pieces(actor, span, &state, flags, pager), 0);
         range_end(span->range);
     }
     spf_pager_put(pager);
-}
-
-static void unmap_span(struct actor *actor, const struct span *span)
-{
-    const struct page_state none = {.kind = KIND_NONE};
-
-    range_begin(span->range);
-    for (unsigned i = 0; i < span->n; i++)
-        range_set(span->range, span->first + i, &none);
-    expect(actor, span, spf_mm_unmap(span->range->mm, addr_of(span), len_of(span)), 0);
-    range_end(span->range);
 }
 
 void op_map(struct actor *actor)
 {
     struct span span;
 
-    if (!claim(actor, &span))
+    if (!span_claim(actor, &span))
         return;
     map_span(actor, &span, actor_below(actor, 4) ? SPF_MAP_FIXED : SPF_MAP_FIXED_NOREPLACE);
-    look(actor, &span, HOW_LOAD);
-    let_go(&span);
+    span_look(actor, &span, HOW_LOAD);
+    span_release(&span);
 }
 
 void op_unmap(struct actor *actor)
 {
     struct span span;
 
-    if (!claim(actor, &span))
+    if (!span_claim(actor, &span))
         return;
-    unmap_span(actor, &span);
-    look(actor, &span, actor_below(actor, 2) ? HOW_LOAD : HOW_STORE_NOTHING);
-    let_go(&span);
+    span_unmap(actor, &span);
+    span_look(actor, &span, actor_below(actor, 2) ? HOW_LOAD : HOW_STORE_NOTHING);
+    span_release(&span);
 }
 
 /* Another mapping at the same place at once: what a fault that comes late would spoil. */
 void op_replace(struct actor *actor)
 {
-    unsigned rounds = 1 + actor_below(actor, 4);
+    unsigned rounds = 1 + actor_below(actor, ROUNDS);
     struct span span;
 
-    if (!claim(actor, &span))
+    if (!span_claim(actor, &span))
         return;
+    atomic_store_explicit(&run.hot, span.range->index, memory_order_relaxed);
     while (rounds--) {
-        unmap_span(actor, &span);
-        look(actor, &span, HOW_LOAD);
+        span_unmap(actor, &span);
+        span_look(actor, &span, HOW_LOAD);
         map_span(actor, &span, SPF_MAP_FIXED_NOREPLACE);
-        look(actor, &span, HOW_LOAD);
+        span_look(actor, &span, HOW_LOAD);
     }
-    let_go(&span);
+    atomic_store_explicit(&run.hot, NOWHERE, memory_order_relaxed);
+    span_release(&span);
+}
+
+static uint32_t other_prot(struct actor *actor)
+{
+    static const uint32_t prots[4] = {SPF_PROT_NONE, SPF_PROT_READ, SPF_PROT_READ | SPF_PROT_WRITE,
+                                      SPF_PROT_READ | SPF_PROT_WRITE};
+
+    return prots[actor_below(actor, 4)];
 }
 
 void op_protect(struct actor *actor)
 {
-    uint32_t prot = SPF_PROT_READ | (actor_below(actor, 2) ? SPF_PROT_WRITE : 0);
+    uint32_t prot = other_prot(actor);
     struct span span;
+    bool whole;
 
-    if (!claim(actor, &span))
+    if (!span_claim(actor, &span))
         return;
-    if (mapped(&span) < span.n) {
-        expect(actor, &span, spf_mm_protect(span.range->mm, addr_of(&span), len_of(&span), prot),
-               -ENOMEM);
-    } else {
-        range_begin(span.range);
-        for (unsigned i = 0; i < span.n; i++) {
-            struct page_state state = range_page(span.range, span.first + i);
+    whole = span_mapped(&span) == span.n;
+    range_begin(span.range);
+    for (unsigned i = 0; whole && i < span.n; i++) {
+        struct page_state state = range_page(span.range, span.first + i);
 
-            state.prot = prot;
-            range_set(span.range, span.first + i, &state);
-        }
-        expect(actor, &span, spf_mm_protect(span.range->mm, addr_of(&span), len_of(&span), prot),
-               0);
-        range_end(span.range);
+        state.prot = prot;
+        range_set(span.range, span.first + i, &state);
     }
-    look(actor, &span, HOW_STORE_NOTHING);
-    look(actor, &span, HOW_LOAD);
-    let_go(&span);
+    span_expect(actor, &span,
+                spf_mm_protect(span.range->mm, span_addr(&span), span_len(&span), prot),
+                whole ? 0 : -ENOMEM);
+    range_end(span.range);
+    span_look(actor, &span, HOW_STORE_NOTHING);
+    span_look(actor, &span, HOW_LOAD);
+    span_release(&span);
 }
 
 /* The state of a page after its contents were dropped. */
 static struct page_state dropped(struct actor *actor, struct page_state state, uint64_t epoch)
 {
-    state.dirty = false;
+    /* What was written to a joint page is its pager's. */
+    state.dirty = state.kind == KIND_JOINT && state.dirty;
     /* Lent pages are the same for ever; they tell by their mark only. */
-    if (state.kind != KIND_LENT && state.kind != KIND_CACHED)
+    if (state.kind < KIND_LENT)
         state.epoch = epoch;
     if (state.fails)
         state.fails = actor_below(actor, 2);
@@ -263,9 +200,9 @@ void op_discard(struct actor *actor)
     struct span span;
     uint64_t epoch;
 
-    if (!claim(actor, &span))
+    if (!span_claim(actor, &span))
         return;
-    epoch = ++span.range->epoch;
+    epoch = range_next_epoch(span.range);
     range_begin(span.range);
     for (unsigned i = 0; i < span.n; i++) {
         struct page_state state = range_page(span.range, span.first + i);
@@ -275,60 +212,31 @@ void op_discard(struct actor *actor)
         state = dropped(actor, state, epoch);
         range_set(span.range, span.first + i, &state);
     }
-    expect(actor, &span, spf_mm_discard(span.range->mm, addr_of(&span), len_of(&span)), 0);
+    span_expect(actor, &span, spf_mm_discard(span.range->mm, span_addr(&span), span_len(&span)), 0);
     range_end(span.range);
-    look(actor, &span, HOW_LOAD);
-    let_go(&span);
-}
-
-/* Write the mark into a page that can be written. */
-static void dirty_page(struct actor *actor, struct range *range, unsigned page)
-{
-    struct page_state was = range_page(range, page), state = was;
-    unsigned at = MARK_AT;
-    uint64_t mark = content_mark(range->index, page, &state);
-    struct access access = {.mm = range->mm,
-                            .addr = range_addr(range, page),
-                            .how = HOW_STORE,
-                            .n = 1,
-                            .at = &at,
-                            .value = &mark};
-    enum touch seen;
-
-    if (state.kind == KIND_NONE || !(state.prot & SPF_PROT_WRITE) || state.fails)
-        return;
-    state.dirty = true;
-    range_set(range, page, &state);
-    seen = touch(&access);
-    if (is_shortage(seen))
-        range_set(range, page, &was);
-    else if (seen != TOUCH_OK)
-        violation_touch(actor, range, page, HOW_STORE, &state, seen);
+    span_look(actor, &span, HOW_LOAD);
+    span_release(&span);
 }
 
 void op_dirty(struct actor *actor)
 {
     struct span span;
 
-    if (!claim(actor, &span))
+    if (!span_claim(actor, &span))
         return;
     if (span.n > 8)
         span.n = 8;
-    range_begin(span.range);
-    for (unsigned i = 0; i < span.n; i++)
-        dirty_page(actor, span.range, span.first + i);
-    range_end(span.range);
-    for (unsigned i = 0; i < span.n; i++)
-        look(actor, &span, HOW_LOAD);
-    let_go(&span);
+    span_dirty(actor, &span);
+    span_look_all(actor, &span);
+    span_release(&span);
 }
 
 void op_verify(struct actor *actor)
 {
     struct span span;
 
-    if (!claim(actor, &span))
+    if (!span_claim(actor, &span))
         return;
     look_at_all(actor, span.range);
-    let_go(&span);
+    span_release(&span);
 }

@@ -11,8 +11,19 @@
 #include <errno.h>
 #include <string.h>
 
+#define CHASE_PAGES 3u
+#define CHASE_TOUCHES 200u
+
+/* Often the one that is being unmapped and mapped again; now and then a heap. */
 struct range *some_range(struct actor *actor)
 {
+    uint32_t hot = atomic_load_explicit(&run.hot, memory_order_relaxed);
+    unsigned dice = actor_below(actor, 16);
+
+    if (hot != NOWHERE && dice < 6)
+        return &run.range[hot];
+    if (dice == 15)
+        return &run.heap[actor_below(actor, run.spaces)];
     return &run.range[actor_below(actor, run.options.ranges)];
 }
 
@@ -38,7 +49,7 @@ static void check_words(const struct actor *actor, const struct range *range, un
 {
     for (size_t i = access->n; i-- > 0;) {
         unsigned at = access->at[i];
-        uint64_t word = content_word(range->index, page, want, at);
+        uint64_t word = content_word(want, at);
 
         if (access->value[i] != word)
             violation_content(actor, range, page, at, word, access->value[i]);
@@ -149,6 +160,23 @@ void op_store_nothing(struct actor *actor)
     look_at(actor, range, actor_below(actor, RANGE_PAGES), HOW_STORE_NOTHING, NULL);
 }
 
+/* Hard on the heels of who unmaps and maps again, in a few pages: where aborts come from. */
+void op_chase(struct actor *actor)
+{
+    uint32_t hot = atomic_load_explicit(&run.hot, memory_order_relaxed);
+    unsigned first = actor_below(actor, RANGE_PAGES - CHASE_PAGES + 1);
+
+    if (hot == NOWHERE) {
+        op_read(actor);
+        return;
+    }
+    for (unsigned i = 0; i < CHASE_TOUCHES; i++) {
+        if (atomic_load_explicit(&run.hot, memory_order_relaxed) != hot)
+            return;
+        look_at(actor, &run.range[hot], first + actor_below(actor, CHASE_PAGES), HOW_LOAD, NULL);
+    }
+}
+
 /* What prefault of these pages must return.  Two answers are right if both errors are there. */
 static bool prefault_answer(const struct page_state *page, unsigned n, uint32_t need, int ret)
 {
@@ -196,11 +224,11 @@ void op_prefault(struct actor *actor)
                   write ? "write" : "read", range->index, first, first + n - 1, ret);
 }
 
-static uint64_t offset_of(const struct range *range, unsigned page, const struct page_state *state)
+static uint64_t offset_of(const struct page_state *state)
 {
     if (state->kind == KIND_SHARED)
-        return shared_offset(range->index, page, state->birth);
-    return object_offset(state->birth, page);
+        return shared_offset(state->range, state->page, state->birth);
+    return object_offset(state->birth, state->page);
 }
 
 static void check_vma(const struct actor *actor, const struct range *range, unsigned page,
@@ -215,11 +243,11 @@ static void check_vma(const struct actor *actor, const struct range *range, unsi
     if ((want->kind == KIND_ZERO) != !info->pager)
         violation("actor %u: query of %#zx gave another pager than was mapped", actor->id,
                   (size_t)addr);
-    if (info->pager && info->offset + (addr - info->start) != offset_of(range, page, want))
+    if (info->pager && info->offset + (addr - info->start) != offset_of(want))
         violation("actor %u: query of %#zx gave offset %#llx for it, it was mapped at %#llx",
                   actor->id, (size_t)addr,
                   (unsigned long long)(info->offset + (addr - info->start)),
-                  (unsigned long long)offset_of(range, page, want));
+                  (unsigned long long)offset_of(want));
 }
 
 void op_query(struct actor *actor)

@@ -99,14 +99,13 @@ static enum touch move(const struct range *range, unsigned page, size_t first, s
 /* Whose page it says that it is; the place must be right, the mapping may be any. */
 static struct page_state whose(const struct actor *actor, const struct range *range, unsigned page)
 {
-    struct page_state state = {.kind = KIND_ZERO};
+    struct page_state state = range_home(range, page, KIND_ZERO);
     uint64_t word = words[PLACE_AT];
-    unsigned at_range, at_page;
 
     if (!word)
         return state;
-    if (!content_read_place(word, &at_range, &at_page, &state) || at_range != range->index ||
-        at_page != page)
+    if (!content_read_place(word, &state) || state.page != page || state.range > RANGES_MAX ||
+        run.range[state.range].pair != range->pair)
         violation_content(actor, range, page, PLACE_AT, 0, word);
     state.epoch = words[EPOCH_AT];
     return state;
@@ -118,7 +117,7 @@ static void check_whole(const struct actor *actor, const struct range *range, un
     struct page_state state = whose(actor, range, page);
 
     for (unsigned at = PLACE_AT; at < TEXT_WORDS; at++) {
-        uint64_t want = content_word(range->index, page, &state, at);
+        uint64_t want = content_word(&state, at);
 
         if (words[at] != want)
             violation_content(actor, range, page, at, want, words[at]);
@@ -131,7 +130,7 @@ static void check_current(const struct actor *actor, const struct range *range, 
     if (!is_answer(want, HOW_LOAD, seen))
         violation_touch(actor, range, page, HOW_LOAD, want, seen);
     for (unsigned at = PLACE_AT; seen == TOUCH_OK && at < REST_AT; at++) {
-        uint64_t word = content_word(range->index, page, want, at);
+        uint64_t word = content_word(want, at);
 
         if (words[at] != word)
             violation_content(actor, range, page, at, word, words[at]);
@@ -190,12 +189,12 @@ static bool splash_claim(struct range *range)
 /* No page but this one's own splashes may be in it; those of no other. */
 static void check_splashes(const struct actor *actor, const struct range *range, unsigned page)
 {
-    uint64_t mine = content_splash(range->index, page);
+    uint64_t mine = content_splash(range->pair, page);
 
     for (unsigned at = 0; at < PAGE_WORDS - TEXT_WORDS; at++)
         if (content_is_splash(words[at]) && words[at] != mine)
             violation("actor %u: range %u page %u at %#zx, word %u, was written by a store to "
-                      "range %u page %u",
+                      "pair %u page %u",
                       actor->id, range->index, page, (size_t)range_addr(range, page),
                       at + (unsigned)TEXT_WORDS, (unsigned)(words[at] >> 8 & 0xffff),
                       (unsigned)(words[at] & 0xff));
@@ -205,11 +204,11 @@ static void check_splashes(const struct actor *actor, const struct range *range,
 static void check_settled(const struct actor *actor, const struct range *range, unsigned page,
                           const struct page_state *want, bool splashed)
 {
-    uint64_t mine = content_splash(range->index, page);
+    uint64_t mine = content_splash(range->pair, page);
 
     for (unsigned i = 0; i < PAGE_WORDS - TEXT_WORDS; i++) {
         unsigned at = i + (unsigned)TEXT_WORDS;
-        uint64_t word = splashed ? mine : content_word(range->index, page, want, at);
+        uint64_t word = splashed ? mine : content_word(want, at);
 
         if (words[i] != mine && words[i] != word)
             violation_content(actor, range, page, at, word, words[i]);
@@ -227,7 +226,7 @@ static void splash(struct actor *actor, struct range *range, unsigned page, bool
 
     words_take(n);
     for (size_t i = 0; i < n; i++)
-        words[i] = content_splash(range->index, page);
+        words[i] = content_splash(range->pair, page);
     seen = move(range, page, TEXT_WORDS, n, write);
     back = write ? move(range, page, TEXT_WORDS, n, false) : seen;
     if (back == TOUCH_OK)
@@ -241,6 +240,28 @@ static void splash(struct actor *actor, struct range *range, unsigned page, bool
         violation_touch(actor, range, page, how, &want, seen);
     if (back == TOUCH_OK)
         check_settled(actor, range, page, &want, write && seen == TOUCH_OK);
+}
+
+static void check_alike(const struct actor *actor, const struct range *range, unsigned page)
+{
+    bool splashed = content_is_splash(words[0]);
+
+    for (unsigned i = 1; i < PAGE_WORDS - TEXT_WORDS; i++)
+        if (content_is_splash(words[i]) != splashed)
+            violation("actor %u: in a duplicate, range %u page %u was written by half of a store",
+                      actor->id, range->index, page);
+}
+
+void soft_check_whole(const struct actor *actor, const struct range *range)
+{
+    for (unsigned page = 0; page < RANGE_PAGES; page += 4) {
+        /* Others go on writing to the pager's own frames. */
+        if (range_page(range, page).kind == KIND_JOINT)
+            continue;
+        words_take(PAGE_WORDS - TEXT_WORDS);
+        if (move(range, page, TEXT_WORDS, PAGE_WORDS - TEXT_WORDS, false) == TOUCH_OK)
+            check_alike(actor, range, page);
+    }
 }
 
 /* Two in three are writes. */

@@ -62,9 +62,12 @@ void op_leave(struct actor *actor)
 
 static uint64_t visit_word(const struct visit *visit, unsigned page, unsigned at)
 {
+    struct page_state state = visit->state;
+
     if (page * PAGE + at * sizeof(uint64_t) >= visit->len)
         return 0;
-    return content_word(NO_RANGE, page, &visit->state, at);
+    state.page = (uint16_t)page;
+    return content_word(&state, at);
 }
 
 static enum touch visit_touch(const struct visit *visit, unsigned page, enum how how, unsigned at,
@@ -122,13 +125,17 @@ static void visit_prepare(struct visit *visit)
     visit->mm = run.mm[actor_below(actor, run.spaces)];
     visit->npages = 1 + actor_below(actor, VISIT_PAGES);
     visit->len = visit->npages * PAGE - actor_below(actor, (unsigned)PAGE_WORDS) * sizeof(uint64_t);
-    visit->state = (struct page_state){
-        .kind = KIND_LENT, .birth = (uint16_t)actor->id, .epoch = actor_random(actor) >> 24};
+    visit->state = (struct page_state){.kind = KIND_LENT,
+                                       .birth = (uint16_t)actor->id,
+                                       .epoch = actor_random(actor) >> 24,
+                                       .range = NO_RANGE};
     visit->memory = aligned_alloc(PAGE, visit->npages * PAGE);
     if (!visit->memory)
         violation("out of memory");
-    for (unsigned i = 0; i < visit->npages; i++)
-        content_fill(visit->memory + i * PAGE_WORDS, NO_RANGE, i, &visit->state);
+    for (unsigned i = 0; i < visit->npages; i++) {
+        visit->state.page = (uint16_t)i;
+        content_fill(visit->memory + i * PAGE_WORDS, &visit->state);
+    }
 }
 
 /* False: the few aligned places are taken. */

@@ -25,12 +25,22 @@
 
 struct object {
     uint64_t magic;
-    const struct range *range; /* NULL: lies in none, and its content never changes */
+    const struct range *range;
     uint16_t birth;
     bool nonblocking;
     uint64_t *lent; /* RANGE_PAGES pages of content, KIND_LENT only */
+    uint64_t epoch; /* of lent contents */
     _Atomic long inside;
-    _Atomic long out; /* answers lent and not given back */
+    _Atomic long out;      /* answers lent and not given back */
+    struct ledger *ledger; /* KIND_JOINT only */
+};
+
+/* Of each page: word MARK_AT as it was written last, and as it was stored last. */
+struct ledger {
+    _Atomic uint64_t written[RANGE_PAGES];
+    _Atomic uint64_t stored[RANGE_PAGES];
+    _Atomic int storing;
+    _Atomic bool refuse;
 };
 
 static struct spf_pager *shared;
@@ -84,11 +94,12 @@ static long shared_fetch(void *priv, const struct spf_fetch *fetch, const void *
         unsigned page = (first + i) % RANGE_PAGES;
         unsigned range = (first + i) / RANGE_PAGES % RANGES_MAX;
         struct page_state now = range_page(&run.range[range], page);
-        struct page_state state = {.kind = KIND_SHARED, .epoch = now.epoch};
+        struct page_state state = range_home(&run.range[range], page, KIND_SHARED);
 
+        state.epoch = now.epoch;
         state.birth = (uint16_t)((first + i) / RANGE_PAGES / RANGES_MAX);
         dawdle(fetch->offset, state.epoch);
-        content_fill(page_of(fetch, i), range, page, &state);
+        content_fill(page_of(fetch, i), &state);
     }
     return (long)fetch->npages;
 }
@@ -103,7 +114,7 @@ static struct object *enter(void *priv, const struct spf_fetch *fetch)
     if (first < skip(object->birth) || first + fetch->npages > skip(object->birth) + RANGE_PAGES ||
         !fetch->npages)
         violation("pager %u of range %u was asked for %zu pages at offset %#llx: not its own",
-                  object->birth, object->range ? object->range->index : NO_RANGE, fetch->npages,
+                  object->birth, object->range->index, fetch->npages,
                   (unsigned long long)fetch->offset);
     atomic_fetch_add_explicit(&object->inside, 1, memory_order_relaxed);
     return object;
@@ -123,14 +134,16 @@ static long own_fetch(void *priv, const struct spf_fetch *fetch, const void **pa
     while (n < fetch->npages) {
         unsigned page = first + (unsigned)n;
         struct page_state now = range_page(object->range, page);
-        struct page_state state = {.kind = KIND_OWN, .birth = object->birth, .epoch = now.epoch};
+        struct page_state state = range_home(object->range, page, KIND_OWN);
 
+        state.birth = object->birth;
+        state.epoch = now.epoch;
         /* Fewer than asked is an answer too. */
         if (now.fails || (n && now.epoch % 5 == n % 5))
             break;
         if (!object->nonblocking)
             dawdle(fetch->offset, now.epoch);
-        content_fill(page_of(fetch, n), object->range->index, page, &state);
+        content_fill(page_of(fetch, n), &state);
         n++;
     }
     leave(object);
@@ -162,6 +175,19 @@ static void lent_done(void *priv, const struct spf_fetch *fetch, const void *pag
     atomic_fetch_sub_explicit(&object->out, 1, memory_order_relaxed);
 }
 
+/* What was written is stored by now, whatever unmapped it. */
+static void check_ledger(const struct object *object)
+{
+    for (unsigned i = 0; object->ledger && i < RANGE_PAGES; i++)
+        if (object_stored(object, i) != object_written(object, i))
+            violation("pager %u of range %u was released, %#llx written to page %u, and %#llx "
+                      "stored",
+                      object->birth, object->range->index,
+                      (unsigned long long)object_written(object, i), i,
+                      (unsigned long long)object_stored(object, i));
+    free(object->ledger);
+}
+
 static void object_release(void *priv)
 {
     struct object *object = priv;
@@ -172,6 +198,7 @@ static void object_release(void *priv)
         violation("a pager was released twice");
     if (inside || out)
         violation("a pager was released with %ld fetches inside and %ld answers lent", inside, out);
+    check_ledger(object);
     object->magic = DEAD;
     /* The memory is spoilt: an install from it, or from the lent pages, shows as content. */
     if (object->lent)
@@ -179,6 +206,67 @@ static void object_release(void *priv)
     free(object->lent);
     free(object);
     atomic_fetch_add_explicit(&released, 1, memory_order_relaxed);
+}
+
+/* ---- written back */
+
+static void check_stored(const struct object *object, unsigned page, const uint64_t *words)
+{
+    struct page_state state = range_home(object->range, page, KIND_JOINT);
+
+    state.birth = object->birth;
+    state.epoch = object->epoch;
+    for (unsigned at = PLACE_AT; at < TEXT_WORDS; at += at < REST_AT ? 1 : 61)
+        if (words[at] != content_word(&state, at))
+            violation("pager %u of range %u: page %u was stored with %#llx in word %u",
+                      object->birth, object->range->index, page, (unsigned long long)words[at], at);
+}
+
+static int joint_store(void *priv, uint64_t offset, const void *pages, size_t npages,
+                       size_t page_size)
+{
+    struct object *object = priv;
+    struct ledger *ledger = object->ledger;
+    unsigned first = (unsigned)(offset / PAGE) - skip(object->birth);
+
+    if (object->magic != ALIVE || first + npages > RANGE_PAGES || page_size != PAGE)
+        violation("a pager was given %zu pages to store at offset %#llx", npages,
+                  (unsigned long long)offset);
+    if (atomic_exchange_explicit(&ledger->storing, 1, memory_order_relaxed))
+        violation("a pager's store was called twice at once");
+    dawdle(offset, object->birth);
+    for (unsigned i = 0; i < npages; i++) {
+        const uint64_t *words = (const uint64_t *)pages + i * PAGE_WORDS;
+
+        check_stored(object, first + i, words);
+        if (!atomic_load_explicit(&ledger->refuse, memory_order_relaxed))
+            atomic_store_explicit(&ledger->stored[first + i],
+                                  atomic_load_explicit((const _Atomic uint64_t *)&words[MARK_AT],
+                                                       memory_order_relaxed),
+                                  memory_order_relaxed);
+    }
+    atomic_store_explicit(&ledger->storing, 0, memory_order_relaxed);
+    return atomic_load_explicit(&ledger->refuse, memory_order_relaxed) ? -EIO : 0;
+}
+
+void object_wrote(struct object *object, unsigned page, uint64_t mark)
+{
+    atomic_store_explicit(&object->ledger->written[page], mark, memory_order_relaxed);
+}
+
+uint64_t object_written(const struct object *object, unsigned page)
+{
+    return atomic_load_explicit(&object->ledger->written[page], memory_order_relaxed);
+}
+
+uint64_t object_stored(const struct object *object, unsigned page)
+{
+    return atomic_load_explicit(&object->ledger->stored[page], memory_order_relaxed);
+}
+
+void object_refuse(struct object *object, bool refuse)
+{
+    atomic_store_explicit(&object->ledger->refuse, refuse, memory_order_relaxed);
 }
 
 static const struct spf_pager_ops shared_ops = {
@@ -199,6 +287,14 @@ static const struct spf_pager_ops lent_ops = {
     .release = object_release,
 };
 
+static const struct spf_pager_ops joint_ops = {
+    .size = sizeof(joint_ops),
+    .fetch = lent_fetch,
+    .done = lent_done,
+    .store = joint_store,
+    .release = object_release,
+};
+
 static void *must_have(void *memory)
 {
     if (!memory)
@@ -207,11 +303,16 @@ static void *must_have(void *memory)
 }
 
 /* Every page is filled, also those that are not mapped now: the object is whole. */
-static void lend(struct object *object, const struct range *range, const struct page_state *lent)
+static void lend(struct object *object, const struct page_state *lent)
 {
+    struct page_state page = *lent;
+
+    object->epoch = lent->epoch;
     object->lent = must_have(aligned_alloc(PAGE, RANGE_PAGES * PAGE));
-    for (unsigned i = 0; i < RANGE_PAGES; i++)
-        content_fill(object->lent + i * PAGE_WORDS, range ? range->index : NO_RANGE, i, lent);
+    for (unsigned i = 0; i < RANGE_PAGES; i++) {
+        page.page = (uint16_t)i;
+        content_fill(object->lent + i * PAGE_WORDS, &page);
+    }
 }
 
 /* The same pages, kept in frames. */
@@ -226,28 +327,44 @@ static struct spf_pager *keep(struct spf_pager *backing)
     return cached;
 }
 
-struct spf_pager *object_create(enum kind kind, const struct range *range, uint16_t birth,
-                                const struct page_state *lent, bool nonblocking)
+static const struct spf_pager_ops *ops_of(enum kind kind)
 {
-    struct object *object;
+    if (kind == KIND_JOINT)
+        return &joint_ops;
+    return kind == KIND_OWN ? &own_ops : &lent_ops;
+}
+
+static struct object *object_new(enum kind kind, const struct range *range,
+                                 const struct page_state *state, bool nonblocking)
+{
+    struct object *object = must_have(calloc(1, sizeof(*object)));
+
+    object->magic = ALIVE;
+    object->range = range;
+    object->birth = state->birth;
+    object->nonblocking = nonblocking;
+    if (kind != KIND_OWN)
+        lend(object, state);
+    if (kind == KIND_JOINT)
+        object->ledger = must_have(calloc(1, sizeof(*object->ledger)));
+    return object;
+}
+
+struct spf_pager *object_create(enum kind kind, const struct range *range,
+                                const struct page_state *state, bool nonblocking,
+                                struct object **object)
+{
     struct spf_pager *pager;
 
     if (kind == KIND_ZERO)
         return NULL;
     if (kind == KIND_SHARED)
         return spf_pager_get(shared);
-    object = must_have(calloc(1, sizeof(*object)));
-    object->magic = ALIVE;
-    object->range = range;
-    object->birth = birth;
-    object->nonblocking = nonblocking;
-    if (kind != KIND_OWN)
-        lend(object, range, lent);
-    if (spf_pager_create(kind == KIND_OWN ? &own_ops : &lent_ops, object,
-                         nonblocking ? SPF_PAGER_NONBLOCKING : 0, &pager))
+    *object = object_new(kind, range, state, nonblocking);
+    if (spf_pager_create(ops_of(kind), *object, nonblocking ? SPF_PAGER_NONBLOCKING : 0, &pager))
         violation("spf_pager_create failed");
     atomic_fetch_add_explicit(&created, 1, memory_order_relaxed);
-    return kind == KIND_CACHED ? keep(pager) : pager;
+    return kind == KIND_CACHED || kind == KIND_JOINT ? keep(pager) : pager;
 }
 
 int pagers_start(void)

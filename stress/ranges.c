@@ -10,15 +10,65 @@
 #include "stress.h"
 
 #define RANGE_LEN (RANGE_PAGES * PAGE)
+#define STAGE_LEN (RANGES_MAX * RANGE_LEN)
+#define ASKEW (37 * PAGE) /* partners lie otherwise in their page tables */
 
+/* Pairs that lie in one space: what is left over has no partner. */
+static unsigned pairs(void)
+{
+    unsigned n = run.options.ranges / 2;
+
+    return n - n % run.spaces;
+}
+
+static void place(struct range *range, unsigned index, unsigned space, uintptr_t addr)
+{
+    range->index = index;
+    range->pair = index;
+    range->mm = run.mm[space];
+    range->addr = addr;
+}
+
+/*
+ * The first of each pair follow one another, so that neighbours may continue each other;
+ * then, further on, the others.  Two spaces have theirs at the same addresses.
+ */
 void ranges_place(uintptr_t base)
 {
-    /* Of two spaces, at the same addresses. */
-    for (unsigned i = 0; i < run.options.ranges; i++) {
-        run.range[i].index = i;
-        run.range[i].mm = run.mm[i % run.spaces];
-        run.range[i].addr = base + i / run.spaces * RANGE_LEN;
+    unsigned n = pairs(), all = run.options.ranges;
+
+    for (unsigned i = 0; i < all; i++) {
+        struct range *range = &run.range[i];
+        bool second = i >= n && i < 2 * n;
+        unsigned at = second ? i - n : i;
+
+        place(range, i, i % run.spaces,
+              base + at / run.spaces * RANGE_LEN + (second ? STAGE_LEN + ASKEW : 0));
+        if (second)
+            range->pair = at;
+        if (i < 2 * n)
+            range->partner = &run.range[second ? at : i + n];
     }
+    for (unsigned i = 0; i < run.spaces; i++)
+        place(&run.heap[i], RANGES_MAX + i, i, base + STAGE_LEN + STAGE_LEN / 2 + 2 * ASKEW);
+    atomic_store_explicit(&run.hot, NOWHERE, memory_order_relaxed);
+}
+
+struct range *range_number(unsigned index)
+{
+    return index < RANGES_MAX ? &run.range[index] : &run.heap[index - RANGES_MAX];
+}
+
+uint64_t range_next_epoch(struct range *range)
+{
+    range->epoch = (range->epoch + 1) & (((uint64_t)1 << EPOCH_BITS) - 1);
+    return range->epoch;
+}
+
+struct page_state range_home(const struct range *range, unsigned page, enum kind kind)
+{
+    return (struct page_state){
+        .kind = kind, .range = (uint16_t)range->index, .page = (uint16_t)page};
 }
 
 bool range_claim(struct range *range, unsigned actor)

@@ -13,7 +13,8 @@
 
 #define TEXT 1024
 
-static const char *const kind_names[] = {"nothing", "zero", "shared", "own", "lent", "cached"};
+static const char *const kind_names[] = {"nothing", "zero",   "shared", "own",
+                                         "lent",    "cached", "joint"};
 
 static void say(const char *text)
 {
@@ -67,8 +68,9 @@ static const char *prot_name(uint32_t prot)
 
 static void describe(char *text, size_t size, const struct page_state *state)
 {
-    snprintf(text, size, "%s, %s, birth %u, epoch %" PRIu64 "%s%s", kind_names[state->kind],
-             prot_name(state->prot), state->birth, state->epoch, state->dirty ? ", dirty" : "",
+    snprintf(text, size, "%s, %s, birth %u, home %u:%u, epoch %" PRIu64 "%s%s",
+             kind_names[state->kind], prot_name(state->prot), state->birth, state->range,
+             state->page, state->epoch, state->dirty ? ", dirty" : "",
              state->fails ? ", failing" : "");
 }
 
@@ -76,11 +78,10 @@ static void describe(char *text, size_t size, const struct page_state *state)
 static void describe_place(char *text, size_t size, uint64_t word)
 {
     struct page_state state;
-    unsigned range, page;
 
-    if (content_read_place(word, &range, &page, &state))
+    if (content_read_place(word, &state))
         snprintf(text, size, "a page of kind %s, birth %u, range %u, page %u",
-                 kind_names[state.kind], state.birth, range, page);
+                 kind_names[state.kind], state.birth, state.range, state.page);
     else
         snprintf(text, size, "%#" PRIx64, word);
 }

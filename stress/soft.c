@@ -21,7 +21,7 @@
 #include <string.h>
 
 #define GROUP_BITS 4u /* 128 entries: most ranges do not fit in */
-#define TABLE_FRAMES 1024u
+#define TABLE_FRAMES 2048u
 
 bool soft_chosen(enum mmu mmu)
 {
@@ -70,14 +70,15 @@ static void table_attr(struct spf_table_attr *table, enum mmu mmu)
 
 /*
  * So many that no access can find none.  A page may take up two frames, the pager's and
- * its copy; two generations of pages overlap; and each thread has caches a space.
+ * its copy; two generations of pages overlap; a child copies what is written; and each
+ * thread has caches a space.
  */
 static size_t plenty(void)
 {
     const struct options *o = &run.options;
 
-    return (size_t)4 * o->ranges * RANGE_PAGES +
-           (size_t)(o->threads + 1) * run.spaces * 2 * SPF_AROUND_MAX + TABLE_FRAMES;
+    return (size_t)6 * (o->ranges + SPACES_MAX) * RANGE_PAGES +
+           (size_t)(o->threads + 1) * (run.spaces + 1) * 2 * SPF_AROUND_MAX + TABLE_FRAMES;
 }
 
 void soft_attr(struct spf_mm_attr *attr)

@@ -2,13 +2,16 @@
 /*
  * What the files of spf-stress share.
  *
- * Terms.  A *range* is a fixed piece of the arena, up to 64 pages, in which
- * threads map, unmap, protect and discard.  An *actor* is one stream of random
+ * Terms.  A *range* is a fixed piece of the arena, 64 pages, in which threads map,
+ * unmap, protect, discard, resize and move.  An *actor* is one stream of random
  * choices; threads that play it begin and end while the run goes on.  A range's
  * *generation* is odd while the actor that *claimed* it changes it.  The *state*
  * of a page, one word, says what an access to it must meet: a stale, lost or
- * doubled page differs from it and is caught at the read.  A *space* is an mm;
- * there may be two, which draw from one pool of frames (soft.c).
+ * doubled page differs from it and is caught at the read.  A page's *home* is the
+ * range and page where its contents were mapped: they name it wherever they are moved.
+ * Ranges come in *pairs*, between which pages move.  The *heap* is a range that brk
+ * makes longer and shorter.  A *space* is an mm; there may be two, which draw from one
+ * pool of frames (soft.c), and for a while a *child*, a duplicate of one.
  */
 #ifndef STRESS_H
 #define STRESS_H
@@ -27,6 +30,7 @@
 #define PAGE_WORDS (PAGE / sizeof(uint64_t))
 #define ACTORS_MAX 1024u
 #define SPACES_MAX 2u
+#define NOWHERE UINT32_MAX /* no range */
 
 /* options.c */
 
@@ -79,17 +83,22 @@ enum kind {
     KIND_OWN,      /* a pager made for this mapping */
     KIND_LENT,     /* likewise, and it lends its own memory instead of filling a buffer */
     KIND_CACHED,   /* soft: such a one kept in frames, which are mapped until written to */
+    KIND_JOINT,    /* soft: likewise, mapped SHARED: what is written goes back to it */
     KIND_COUNT,
 };
 
 struct page_state {
     enum kind kind;
     uint32_t prot;
-    bool dirty;     /* word MARK_AT was written since the page was fetched */
+    bool dirty;     /* word MARK_AT holds the mark, not 0 */
     bool fails;     /* the pager has no such page: SIGBUS */
     uint16_t birth; /* names the mapping; for KIND_SHARED the era, part of the offset */
-    uint64_t epoch; /* names the content: raised by map and discard, 40 bits */
+    uint64_t epoch; /* names the content: raised by map and discard, EPOCH_BITS */
+    uint16_t range; /* its home */
+    uint16_t page;
 };
+
+#define EPOCH_BITS 28
 
 #define SHARED_ERAS 4u /* few, so that neighbours often continue each other */
 #define MARK_AT 0u     /* the only word that actors write (but see soft.c) */
@@ -100,25 +109,30 @@ struct page_state {
 
 uint64_t state_pack(const struct page_state *state);
 struct page_state state_unpack(uint64_t word);
-uint64_t content_word(unsigned range, unsigned page, const struct page_state *state, unsigned at);
-void content_fill(uint64_t *words, unsigned range, unsigned page, const struct page_state *state);
-uint64_t content_mark(unsigned range, unsigned page, const struct page_state *state);
-uint64_t content_splash(unsigned range, unsigned page);
+uint64_t content_word(const struct page_state *state, unsigned at);
+void content_fill(uint64_t *words, const struct page_state *state);
+uint64_t content_mark(const struct page_state *state);
+uint64_t content_splash(unsigned pair, unsigned page);
 bool content_is_splash(uint64_t word);
-bool content_read_place(uint64_t word, unsigned *range, unsigned *page, struct page_state *state);
+bool content_read_place(uint64_t word, struct page_state *state);
 
 /* ranges.c */
 
+struct object; /* a pager made for one mapping */
+
 struct range {
     unsigned index;
+    unsigned pair;         /* named by splashes */
+    struct range *partner; /* NULL: none */
     struct spf_mm *mm;
     uintptr_t addr;
     _Atomic int splash;          /* soft: held by who reads or writes the splashes in its pages */
     _Atomic int claim;           /* 0, or 1 + the actor's number */
     _Atomic uint64_t generation; /* odd: being changed */
     _Atomic uint64_t state[RANGE_PAGES];
-    uint64_t epoch; /* last one given out; the claimer's */
+    uint64_t epoch; /* last one given out; the claimer's, as what follows */
     uint16_t birth;
+    struct object *joint[RANGE_PAGES]; /* the pager of a page that is KIND_JOINT */
 };
 
 /* What an actor read of a range while nobody changed it. */
@@ -128,6 +142,11 @@ struct snapshot {
 };
 
 void ranges_place(uintptr_t base);
+/* The range with that number, the heaps included. */
+struct range *range_number(unsigned index);
+uint64_t range_next_epoch(struct range *range);
+/* A page in its home. */
+struct page_state range_home(const struct range *range, unsigned page, enum kind kind);
 bool range_claim(struct range *range, unsigned actor);
 void range_release(struct range *range);
 void range_begin(struct range *range);
@@ -143,12 +162,16 @@ uintptr_t range_addr(const struct range *range, unsigned page);
 
 #define NO_RANGE 0xffffu /* a mapping that lies in no range */
 
-struct object; /* a pager made for one mapping */
-
 int pagers_start(void);
 void pagers_stop(void);
-struct spf_pager *object_create(enum kind kind, const struct range *range, uint16_t birth,
-                                const struct page_state *lent, bool nonblocking);
+struct spf_pager *object_create(enum kind kind, const struct range *range,
+                                const struct page_state *state, bool nonblocking,
+                                struct object **object);
+/* KIND_JOINT: what word MARK_AT of a page is now, what was stored last, and whether to fail. */
+void object_wrote(struct object *object, unsigned page, uint64_t mark);
+uint64_t object_written(const struct object *object, unsigned page);
+uint64_t object_stored(const struct object *object, unsigned page);
+void object_refuse(struct object *object, bool refuse);
 uint64_t object_offset(uint16_t birth, unsigned page);
 uint64_t shared_offset(unsigned range, unsigned page, uint16_t era);
 void pagers_check_released(void);
@@ -190,6 +213,7 @@ bool touch_present(uintptr_t addr, unsigned npages);
 /* table.c: the software MMU. */
 
 struct table;
+struct actor;
 
 extern const struct spf_mmu_ops table_ops;
 
@@ -204,6 +228,8 @@ void soft_attr(struct spf_mm_attr *attr);
 enum touch soft_touch(const struct access *access);
 /* What a call that may draw frames returned: was there none?  A violation if there must be. */
 bool soft_short(int ret);
+/* What was written to a page by one call is in a duplicate wholly or not at all. */
+void soft_check_whole(const struct actor *actor, const struct range *range);
 void soft_check_tables(bool empty);
 void soft_stop(void);
 bool soft_trapped(uintptr_t addr);
@@ -227,6 +253,13 @@ enum op {
     OP_WALK,
     OP_VISIT,
     OP_STATS,
+    OP_CHASE,
+    OP_MOVE,
+    OP_RESIZE,
+    OP_BRK,
+    OP_SHARE,
+    OP_SYNC,
+    OP_DUPLICATE,
     OP_REGISTER,
     OP_LEAVE,
     OP_ALONE,
@@ -252,7 +285,7 @@ void *actor_live(void *arg);
 uint64_t actor_random(struct actor *actor);
 unsigned actor_below(struct actor *actor, unsigned limit);
 
-/* ops_look.c, ops_change.c, ops_thread.c */
+/* ops_look.c, ops_change.c, ops_move.c, ops_heap.c, ops_share.c, ops_child.c, ops_thread.c */
 
 void op_read(struct actor *actor);
 void op_copy(struct actor *actor);
@@ -270,6 +303,13 @@ void op_discard(struct actor *actor);
 void op_dirty(struct actor *actor);
 void op_verify(struct actor *actor);
 void op_visit(struct actor *actor);
+void op_chase(struct actor *actor);
+void op_move(struct actor *actor);
+void op_resize(struct actor *actor);
+void op_brk(struct actor *actor);
+void op_share(struct actor *actor);
+void op_sync(struct actor *actor);
+void op_duplicate(struct actor *actor);
 void op_register(struct actor *actor);
 void op_leave(struct actor *actor);
 void look_at(struct actor *actor, const struct range *range, unsigned page, enum how how,
@@ -305,6 +345,9 @@ struct run {
     struct spf_frames *frames;  /* soft */
     _Atomic uint64_t no_memory; /* soft: accesses and prefaults that found no frame */
     struct range range[RANGES_MAX];
+    struct range heap[SPACES_MAX]; /* numbered from RANGES_MAX on */
+    _Atomic uint32_t hot;          /* the range that is unmapped and mapped again, or NOWHERE */
+    _Atomic int child;             /* there is one */
     struct actor *actor;
     _Atomic int stop;
     _Atomic int alone;     /* 1 + the actor that wants to be the only thread registered */

@@ -22,7 +22,8 @@
 
 enum page {
     ABSENT = 0,
-    BUSY, /* an install or unprotect is at work on it */
+    BUSY,   /* an install or unprotect is at work on it */
+    CLOSED, /* protection `none`; contents stay */
     READ_ONLY,
     WRITABLE,
     POISONED,
@@ -206,6 +207,13 @@ static uint32_t exclusive(const struct table *table, size_t page, const char *wh
     return state;
 }
 
+static uint32_t state_for(uint32_t prot)
+{
+    if (prot & SPF_PROT_WRITE)
+        return WRITABLE;
+    return prot & SPF_PROT_READ ? READ_ONLY : CLOSED;
+}
+
 static int table_protect(void *mmu, unsigned slot, uintptr_t addr, size_t len, uint32_t prot)
 {
     struct table *table = mmu;
@@ -214,12 +222,30 @@ static int table_protect(void *mmu, unsigned slot, uintptr_t addr, size_t len, u
     for (size_t i = first; i < first + len / PAGE; i++) {
         uint32_t state = exclusive(table, i, "protect");
 
-        if (state != READ_ONLY && state != WRITABLE)
+        if (state == CLOSED || state == READ_ONLY || state == WRITABLE)
+            atomic_store_explicit(&table->state[i], state_for(prot), memory_order_release);
+    }
+    return 0;
+}
+
+/* Poison stays behind: the fault at the new place asks again. */
+static int table_move(void *mmu, unsigned slot, uintptr_t from, uintptr_t to, size_t len,
+                      uint32_t prot)
+{
+    struct table *table = mmu;
+    size_t first = page_at(table, from, len / PAGE), there = page_at(table, to, len / PAGE);
+
+    for (size_t i = 0; i < len / PAGE; i++) {
+        uint32_t state = exclusive(table, first + i, "move");
+
+        if (exclusive(table, there + i, "move") != ABSENT)
+            violation("a page is moved to %#zx, where one is", to + i * PAGE);
+        atomic_store_explicit(&table->state[first + i], ABSENT, memory_order_relaxed);
+        if (state != CLOSED && state != READ_ONLY && state != WRITABLE)
             continue;
-        if (!(prot & SPF_PROT_READ))
-            return -ENOTSUP;
-        atomic_store_explicit(&table->state[i], prot & SPF_PROT_WRITE ? WRITABLE : READ_ONLY,
-                              memory_order_release);
+        memcpy(memory_at(table, there + i), memory_at(table, first + i), PAGE);
+        memset(memory_at(table, first + i), 0xdd, PAGE);
+        atomic_store_explicit(&table->state[there + i], state_for(prot), memory_order_release);
     }
     return 0;
 }
@@ -271,6 +297,7 @@ const struct spf_mmu_ops table_ops = {
     .protect = table_protect,
     .zap = table_zap,
     .touched = table_touched,
+    .move = table_move,
     .destroy = table_destroy,
 };
 
@@ -280,7 +307,7 @@ static bool translated(struct table *table, const struct access *access, uint32_
     size_t page = page_at(table, access->addr, 1);
 
     if (state != WRITABLE && !(state == READ_ONLY && access->how == HOW_LOAD))
-        return false;
+        return false; /* CLOSED, too: the fault will say no access */
     touch_perform(access, (uintptr_t)memory_at(table, page));
     return true;
 }
