@@ -22,10 +22,10 @@ struct operation {
 };
 
 static const struct operation operations[OP_COUNT] = {
-    [OP_READ] = {"read", op_read, {240, 320, 250}},
+    [OP_READ] = {"read", op_read, {240, 160, 250}},
     [OP_STORE_NOTHING] = {"store", op_store_nothing, {60, 20, 50}},
-    [OP_COPY] = {"copy", op_copy, {30, 80, 20}},
-    [OP_SPLASH] = {"splash", op_splash, {30, 80, 20}},
+    [OP_COPY] = {"copy", op_copy, {30, 160, 20}},
+    [OP_SPLASH] = {"splash", op_splash, {30, 160, 20}},
     [OP_MAP] = {"map", op_map, {80, 60, 100}},
     [OP_UNMAP] = {"unmap", op_unmap, {40, 40, 60}},
     [OP_REPLACE] = {"replace", op_replace, {60, 400, 150}},
@@ -127,6 +127,7 @@ void *actor_live(void *arg)
     unsigned turns = LIFE_SHORTEST + actor_below(actor, LIFE_SPREAD);
 
     actor->lives++;
+    jolt_start();
     if (actor_below(actor, 2))
         op_register(actor);
     while (turns-- && !stopped()) {
@@ -136,6 +137,7 @@ void *actor_live(void *arg)
     /* Half of the threads leave by dying. */
     if (actor_below(actor, 2))
         op_leave(actor);
+    jolt_stop();
     beat(actor, OP_COUNT);
     atomic_store_explicit(&actor->done, 1, memory_order_release);
     return NULL;

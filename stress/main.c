@@ -286,6 +286,7 @@ int main(int argc, char **argv)
     options_parse(&run.options, argc, argv);
     measures();
     touch_start();
+    jolt_prepare();
     create_spaces();
     report_begin();
     ranges_place(stage());

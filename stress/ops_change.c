@@ -11,7 +11,8 @@
 
 #include <errno.h>
 
-#define ROUNDS 8u /* of unmap and map at one place */
+#define ROUNDS 8u    /* of unmap and map at one place */
+#define DISCARDS 16u /* in a row */
 
 static enum kind some_kind(struct actor *actor)
 {
@@ -130,25 +131,6 @@ void op_unmap(struct actor *actor)
     span_release(&span);
 }
 
-/* Another mapping at the same place at once: what a fault that comes late would spoil. */
-void op_replace(struct actor *actor)
-{
-    unsigned rounds = 1 + actor_below(actor, ROUNDS);
-    struct span span;
-
-    if (!span_claim(actor, &span))
-        return;
-    atomic_store_explicit(&run.hot, span.range->index, memory_order_relaxed);
-    while (rounds--) {
-        span_unmap(actor, &span);
-        span_look(actor, &span, HOW_LOAD);
-        map_span(actor, &span, SPF_MAP_FIXED_NOREPLACE);
-        span_look(actor, &span, HOW_LOAD);
-    }
-    atomic_store_explicit(&run.hot, NOWHERE, memory_order_relaxed);
-    span_release(&span);
-}
-
 static uint32_t other_prot(struct actor *actor)
 {
     static const uint32_t prots[4] = {SPF_PROT_NONE, SPF_PROT_READ, SPF_PROT_READ | SPF_PROT_WRITE,
@@ -195,26 +177,67 @@ static struct page_state dropped(struct actor *actor, struct page_state state, u
     return state;
 }
 
-void op_discard(struct actor *actor)
+static void discard_span(struct actor *actor, const struct span *span)
 {
-    struct span span;
-    uint64_t epoch;
+    uint64_t epoch = range_next_epoch(span->range);
 
-    if (!span_claim(actor, &span))
-        return;
-    epoch = range_next_epoch(span.range);
-    range_begin(span.range);
-    for (unsigned i = 0; i < span.n; i++) {
-        struct page_state state = range_page(span.range, span.first + i);
+    range_begin(span->range);
+    for (unsigned i = 0; i < span->n; i++) {
+        struct page_state state = range_page(span->range, span->first + i);
 
         if (state.kind == KIND_NONE)
             continue;
         state = dropped(actor, state, epoch);
-        range_set(span.range, span.first + i, &state);
+        range_set(span->range, span->first + i, &state);
     }
-    span_expect(actor, &span, spf_mm_discard(span.range->mm, span_addr(&span), span_len(&span)), 0);
-    range_end(span.range);
+    span_expect(actor, span, spf_mm_discard(span->range->mm, span_addr(span), span_len(span)), 0);
+    range_end(span->range);
+}
+
+void op_discard(struct actor *actor)
+{
+    struct span span;
+
+    if (!span_claim(actor, &span))
+        return;
+    discard_span(actor, &span);
     span_look(actor, &span, HOW_LOAD);
+    span_release(&span);
+}
+
+static void replace(struct actor *actor, const struct span *span)
+{
+    span_unmap(actor, span);
+    span_look(actor, span, HOW_LOAD);
+    map_span(actor, span, SPF_MAP_FIXED_NOREPLACE);
+}
+
+/* The pages go, the mapping stays: all who chase fault again and again, and find the VMA. */
+static void discard_often(struct actor *actor, const struct span *span)
+{
+    for (unsigned i = 0; i < DISCARDS; i++)
+        discard_span(actor, span);
+}
+
+/* Another mapping at the same place at once: what a fault that comes late would spoil. */
+void op_replace(struct actor *actor)
+{
+    unsigned rounds = 1 + actor_below(actor, ROUNDS);
+    struct span span;
+
+    if (!span_claim(actor, &span))
+        return;
+    atomic_store_explicit(&run.hot, span.range->index, memory_order_relaxed);
+    while (rounds--) {
+        if (actor_below(actor, 2))
+            replace(actor, &span);
+        else
+            map_span(actor, &span, SPF_MAP_FIXED);
+        if (actor_below(actor, 2))
+            discard_often(actor, &span);
+        span_look(actor, &span, HOW_LOAD);
+    }
+    atomic_store_explicit(&run.hot, NOWHERE, memory_order_relaxed);
     span_release(&span);
 }
 

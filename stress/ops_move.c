@@ -44,12 +44,14 @@ static struct page_state away(struct page_state state)
 
 static void move_states(const struct span *from, const struct span *to, bool home)
 {
+    const struct page_state none = {.kind = KIND_NONE};
+
     for (unsigned i = 0; i < from->n; i++) {
         struct page_state state = range_page(from->range, from->first + i);
-        struct page_state left = home ? (struct page_state){.kind = KIND_NONE} : away(state);
+        struct page_state left = away(state);
 
         range_set(to->range, to->first + i, &state);
-        range_set(from->range, from->first + i, &left);
+        range_set(from->range, from->first + i, home ? &none : &left);
     }
 }
 

@@ -104,7 +104,7 @@ static struct page_state whose(const struct actor *actor, const struct range *ra
 
     if (!word)
         return state;
-    if (!content_read_place(word, &state) || state.page != page || state.range > RANGES_MAX ||
+    if (!content_read_place(word, &state) || state.page != page || state.range >= RANGES_MAX ||
         run.range[state.range].pair != range->pair)
         violation_content(actor, range, page, PLACE_AT, 0, word);
     state.epoch = words[EPOCH_AT];

@@ -15,7 +15,6 @@
 static const char usage[] =
     "usage: spf-stress [options]\n"
     "  --seconds N     run so long (or $SPF_STRESS_SECONDS; 10)\n"
-    "  --share N       one in N of these seconds, 1 at least (1)\n"
     "  --threads N     threads (4)\n"
     "  --seed N        choices of the threads; how they interleave is not reproducible\n"
     "  --delivery inline|pool|direct   (inline; direct without userfaultfd)\n"
@@ -32,6 +31,7 @@ static const char usage[] =
     "                  place; mostly threads that register and leave\n"
     "  --delay N       table: yields inside each install (0: now and then one); software\n"
     "                  page tables: in the middle of a copy (0: none); all: in pagers\n"
+    "  --jolt N        not userfaultfd: every N microseconds each thread is interrupted\n"
     "  --lenient-mmu   table: leave it to the content check to find a broken engine\n"
     "\n"
     "Exit status: 0 nothing found; 1 a violation; 2 usage; 77 userfaultfd refused.\n";
@@ -89,7 +89,6 @@ static void defaults(struct options *options)
     clock_gettime(CLOCK_REALTIME, &now);
     *options = (struct options){
         .seconds = seconds ? (unsigned)number("--seconds", seconds, 1, 10000000) : 10,
-        .share = 1,
         .threads = 4,
         .seed = (uint64_t)now.tv_sec * 1000003u ^ (uint64_t)now.tv_nsec,
         .delivery = SPF_DELIVERY_INLINE,
@@ -129,10 +128,10 @@ static const struct option longs[] = {
     {"ranges", required_argument, NULL, 'n'},
     {"mix", required_argument, NULL, 'x'},
     {"delay", required_argument, NULL, 'y'},
+    {"jolt", required_argument, NULL, 'j'},
     {"lenient-mmu", no_argument, NULL, 'l'},
     {"spaces", required_argument, NULL, 'o'},
     {"frames", required_argument, NULL, 'f'},
-    {"share", required_argument, NULL, 'q'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
@@ -155,14 +154,14 @@ static void numeric(struct options *o, int letter, const char *text)
     case 'n':
         o->ranges = (unsigned)number("--ranges", text, 1, RANGES_MAX);
         break;
-    case 'q':
-        o->share = (unsigned)number("--share", text, 1, 1000);
-        break;
     case 'o':
         o->spaces = (unsigned)number("--spaces", text, 1, SPACES_MAX);
         break;
     case 'f':
         o->frames = (unsigned)number("--frames", text, 0, 1u << 24);
+        break;
+    case 'j':
+        o->jolt = (unsigned)number("--jolt", text, 0, 999999);
         break;
     case 'y':
         o->delay = (unsigned)number("--delay", text, 0, 100000);
@@ -206,7 +205,6 @@ static void settle(struct options *o, int delivery, int mmu)
     if (mmu < 0)
         mmu = delivery == SPF_DELIVERY_DIRECT ? MMU_TABLE : MMU_UFFD;
     o->mmu = (enum mmu)mmu;
-    o->seconds = o->seconds > o->share ? o->seconds / o->share : 1;
     if (delivery >= 0)
         o->delivery = (enum spf_delivery)delivery;
     else if (o->mmu != MMU_UFFD)
@@ -214,6 +212,8 @@ static void settle(struct options *o, int delivery, int mmu)
     /* A table has no hardware that would deliver; userfaultfd cannot be asked directly here. */
     if ((o->mmu != MMU_UFFD) != (o->delivery == SPF_DELIVERY_DIRECT))
         refuse("--delivery", "with this --mmu");
+    if (o->mmu == MMU_UFFD && o->jolt)
+        refuse("--jolt", "with this --mmu");
     if (!soft_chosen(o->mmu) && (o->spaces > 1 || o->frames))
         refuse("--spaces or --frames", "with this --mmu");
 }

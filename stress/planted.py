@@ -5,7 +5,7 @@
 usage: planted.py [--seconds N] [--seeds N] [--table FILE]
                   --bug NAME WHAT BY PROGRAM ARGUMENTS ...
 
-BY is the checker that must report the bug:
+BY is the checker that must report the bug, or several with commas, of which one must:
   content  spf-stress itself: status 1 and its closing line
   tsan     a report of ThreadSanitizer: status 66
   explore  nobody here: only an explorer of interleavings sees it for certain, and
@@ -68,7 +68,7 @@ def hunt(row, command, args):
             return "ok", " # SKIP " + output.strip().splitlines()[0]
         caught = verdict(status, output)
         took = time.monotonic() - begun
-        if caught and caught[0] == row.by:
+        if caught and caught[0] in row.by.split(","):
             row.caught, row.said = f"{caught[0]}, {took:.1f} s, seed {seed}", caught[1]
             return "ok", ""
         print(f"# {row.bug}: seed {seed}: not caught after {took:.1f} s, status {status}")
@@ -88,7 +88,7 @@ def shortened(text, most):
 def table(rows):
     """Lines of equal columns."""
     head = Row("bug", "what was planted", "", "reported by", "as")
-    cells = [(row.bug, row.what, row.caught, shortened(row.said, 90)) for row in [head] + rows]
+    cells = [(row.bug, row.what, row.caught, shortened(row.said, 48)) for row in [head] + rows]
     widths = [max(len(cell[i]) for cell in cells) for i in range(3)]
     return ["  ".join(text.ljust(width) for text, width in zip(cell, widths + [0])).rstrip()
             for cell in cells]

@@ -125,7 +125,8 @@ void report_begin(void)
     fflush(stdout);
 }
 
-static void report_operations(void)
+/* Returns how many in all. */
+static uint64_t report_operations(void)
 {
     uint64_t total = 0;
 
@@ -139,6 +140,7 @@ static void report_operations(void)
         total += n;
     }
     printf("  all %" PRIu64 "\n", total);
+    return total;
 }
 
 /* Counts with the name of each; returns their sum. */
@@ -171,11 +173,11 @@ static const char *abort_name(unsigned i)
     return spf_abort_name((enum spf_abort)i);
 }
 
-static void report_missing(const struct spf_stats *stats)
+static void say_missing(const struct spf_stats *stats)
 {
     unsigned missing = 0;
 
-    printf("aborts that did not occur:");
+    printf("did not occur:");
     for (unsigned i = 0; i < SPF_ABORT_COUNT; i++)
         if (!stats->aborts[i]) {
             printf(" %s", abort_name(i));
@@ -184,16 +186,29 @@ static void report_missing(const struct spf_stats *stats)
     printf("%s\n", missing ? "" : " none");
 }
 
+/* The rest of the closing line. */
+static void report_closing(const struct spf_stats *stats)
+{
+    printf(" faults");
+    for (unsigned i = SPF_ATTEMPT_BYPASS; i < SPF_ATTEMPT_COUNT; i++)
+        printf(" %s %" PRIu64, attempt_name(i), stats->faults[i]);
+    printf(", aborts");
+    for (unsigned i = 0; i < SPF_ABORT_COUNT; i++)
+        printf(" %s %" PRIu64, abort_name(i), stats->aborts[i]);
+    printf(", ");
+    say_missing(stats);
+}
+
 void report_end(const struct spf_stats *stats)
 {
-    uint64_t faults, outcomes, checked = 0, unsettled = 0, lives = 0;
+    uint64_t operations, faults, outcomes, checked = 0, unsettled = 0, lives = 0;
 
     for (unsigned i = 0; i < run.options.threads; i++) {
         checked += run.actor[i].checked;
         unsettled += run.actor[i].unsettled;
         lives += run.actor[i].lives;
     }
-    report_operations();
+    operations = report_operations();
     faults =
         report_counts("faults", stats->faults, SPF_ATTEMPT_BYPASS, SPF_ATTEMPT_COUNT, attempt_name);
     outcomes = report_counts("outcomes", stats->outcomes, 0, SPF_OUTCOME_COUNT, outcome_name);
@@ -205,12 +220,12 @@ void report_end(const struct spf_stats *stats)
     if (run.frames)
         printf("also  accesses %" PRIu64 "  their faults %" PRIu64 "  flush_waits %" PRIu64 "\n",
                stats->accesses, stats->access_faults, stats->flush_waits);
-    report_missing(stats);
     fflush(stdout);
     if (faults != outcomes)
         violation("%" PRIu64 " faults by attempt, but %" PRIu64 " by outcome", faults, outcomes);
-    printf("stress: ok seed %" PRIu64 ", %" PRIu64 " accesses checked, %" PRIu64
-           " unsettled, %" PRIu64 " faults, %" PRIu64 " without memory, %" PRIu64
-           " lives of threads\n",
-           run.options.seed, checked, unsettled, faults, atomic_load(&run.no_memory), lives);
+    printf("stress: ok seed %" PRIu64 ", %" PRIu64 " operations, %" PRIu64
+           " accesses checked, %" PRIu64 " unsettled, %" PRIu64 " without memory, %" PRIu64
+           " lives of threads,",
+           run.options.seed, operations, checked, unsettled, atomic_load(&run.no_memory), lives);
+    report_closing(stats);
 }

@@ -54,7 +54,6 @@ enum mmu {
 
 struct options {
     unsigned seconds;
-    unsigned share; /* of these, one in so many */
     unsigned threads;
     uint64_t seed;
     enum spf_delivery delivery;
@@ -66,6 +65,7 @@ struct options {
     enum mix mix;
     unsigned delay;   /* yields inside an install (table) or copy (soft): others have time to err */
     bool lenient_mmu; /* table: broken promises of the engine are left to the content check */
+    unsigned jolt;    /* microseconds from one to the next; 0: none (jolt.c) */
     unsigned spaces;  /* soft: mms over one pool */
     unsigned frames;  /* soft: in the pool; 0: as many as can be needed */
 };
@@ -233,6 +233,12 @@ void soft_check_whole(const struct actor *actor, const struct range *range);
 void soft_check_tables(bool empty);
 void soft_stop(void);
 bool soft_trapped(uintptr_t addr);
+
+/* jolt.c */
+
+void jolt_prepare(void);
+void jolt_start(void); /* in the thread that is to be jolted */
+void jolt_stop(void);
 
 /* actor.c */
 
