@@ -9,6 +9,7 @@
  */
 #include "libspf/fork.h"
 
+#include "libspf/base/lock.h"
 #include "libspf/base/rcu.h"
 #include "libspf/delivery/inline.h"
 #include "libspf/delivery/region.h"
@@ -17,8 +18,8 @@
 
 #include <pthread.h>
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static int once_err;
+static struct spf__lock lock; /* guards prepared */
+static bool prepared;
 
 static void before(void)
 {
@@ -50,13 +51,15 @@ static void after_in_child(void)
     spf__region_thaw();
 }
 
-static void prepare(void)
-{
-    once_err = -pthread_atfork(before, after_in_parent, after_in_child);
-}
-
+/* Once; but a want of memory may be over the next time. */
 int spf__fork_prepare(void)
 {
-    pthread_once(&once, prepare);
-    return once_err;
+    int err = 0;
+
+    spf__lock_acquire(&lock);
+    if (!prepared)
+        err = -pthread_atfork(before, after_in_parent, after_in_child);
+    prepared = !err;
+    spf__lock_release(&lock);
+    return err;
 }
