@@ -238,11 +238,9 @@ int spf__sys_membarrier_register(void)
     return (int)SYS(syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0));
 }
 
-void spf__sys_membarrier(void)
+int spf__sys_membarrier(void)
 {
-    long err = SYS(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0));
-
-    SPF_INVARIANT(err == 0);
+    return (int)SYS(syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0));
 }
 
 pid_t spf__sys_tid(void)

@@ -56,7 +56,8 @@ void spf__sys_futex_wake(_Atomic uint32_t *word, int nthreads);
 
 /* 0 if this process may use private expedited membarriers from now on. */
 int spf__sys_membarrier_register(void);
-void spf__sys_membarrier(void);
+/* -ENOMEM: the kernel may want memory for it. */
+int spf__sys_membarrier(void);
 
 pid_t spf__sys_tid(void);
 pid_t spf__sys_pid(void);

@@ -43,17 +43,24 @@ static void wait_outside(struct spf__slot *slot)
 
 /*
  * [O15.b] After the membarrier, the other thread has either seen MULTI, or its
- * `inside` is up where this thread can see it.
+ * `inside` is up where this thread can see it.  Without it nobody can tell: then the
+ * mm stays SINGLE, and a thread that has seen MULTI is alone, and careful for nothing.
  */
-static void revoke_bypass(struct spf_mm *mm) SPF__REQUIRES(spf__registrar)
+static int revoke_bypass(struct spf_mm *mm) SPF__REQUIRES(spf__registrar)
 {
     unsigned n = atomic_load_explicit(&mm->nslots, memory_order_relaxed);
+    int err;
 
     mode_set(mm, SPF_MODE_MULTI);
-    spf__sys_membarrier();
+    err = spf__sys_membarrier();
+    if (err) {
+        mode_set(mm, SPF_MODE_SINGLE);
+        return err;
+    }
     for (unsigned i = 0; i < n; i++)
         wait_outside(spf__slot(mm, i));
     atomic_fetch_add_explicit(&mm->revocations, 1, memory_order_relaxed);
+    return 0;
 }
 
 /* Under the lock: one thread less. */
@@ -100,9 +107,13 @@ static int join_locked(struct spf_mm *mm, struct spf__slot **out) SPF__REQUIRES(
     if (err)
         return err;
     before = atomic_load_explicit(&mm->registered, memory_order_relaxed);
-    atomic_store_explicit(&mm->registered, before + 1, memory_order_relaxed);
     if (before == 1 && mm->may_single)
-        revoke_bypass(mm);
+        err = revoke_bypass(mm);
+    if (err) {
+        spf__slot_give_back(*out);
+        return err;
+    }
+    atomic_store_explicit(&mm->registered, before + 1, memory_order_relaxed);
     return 0;
 }
 
