@@ -8,8 +8,8 @@
  * descriptor does not block; the worker tries for as long as it was told, then
  * sleeps in poll.
  *
- * Stopping: a read returns for a fault only, so a stop is a fault, on the bell
- * (mmu/uffd.h), once for each worker.  Faults that were read are finished; those
+ * Stopping: a read returns for a fault only, so a stop is a fault, on a bell
+ * (mmu/uffd.h), one for each worker.  Faults that were read are finished; those
  * that were not stay in the descriptor.
  *
  * Workers block all asynchronous signals: no handler of the program is sent there.
@@ -169,13 +169,13 @@ static void wait_for(struct pool *pool, struct uffd_msg *msg)
     }
 }
 
-/* The bell, rung by whoever stops the pool; a stray access there is served as any other. */
+/* A bell, rung by whoever stops the pool; a stray access there is served as any other. */
 static bool rung(struct pool *pool, const struct uffd_msg *msg)
 {
-    uintptr_t page = msg->arg.pagefault.address & ~(spf__page_size(pool->mm) - 1);
     pid_t ringer = atomic_load_explicit(&pool->ringer, memory_order_relaxed);
 
-    return page == spf__uffd_bell(pool->uffd) && (pid_t)msg->arg.pagefault.feat.ptid == ringer;
+    return spf__uffd_is_bell(pool->uffd, msg->arg.pagefault.address) &&
+           (pid_t)msg->arg.pagefault.feat.ptid == ringer;
 }
 
 /*
@@ -190,20 +190,20 @@ static bool told_to_leave(struct pool *pool)
                                                    memory_order_relaxed);
 }
 
-/* False: this worker shall leave. */
-static bool work(struct pool *pool, struct spf__slot *slot)
+/* Until this worker shall leave: where the bell that said so is to be answered. */
+static uintptr_t work(struct pool *pool, struct spf__slot *slot)
 {
     struct uffd_msg msg;
 
-    wait_for(pool, &msg);
-    if (!rung(pool, &msg)) {
-        serve(pool, slot, &msg);
-        return true;
+    for (;;) {
+        wait_for(pool, &msg);
+        if (!rung(pool, &msg))
+            serve(pool, slot, &msg);
+        else if (told_to_leave(pool))
+            return msg.arg.pagefault.address;
+        else
+            spf__uffd_answer(pool->uffd, msg.arg.pagefault.address);
     }
-    if (told_to_leave(pool))
-        return false;
-    spf__uffd_answer(pool->uffd);
-    return true;
 }
 
 static void answer(struct pool *pool, int err)
@@ -221,15 +221,15 @@ static void *worker(void *arg)
 {
     struct pool *pool = arg;
     struct spf__slot *slot;
+    uintptr_t bell;
     int err = spf__thread_slot(pool->mm, &slot);
 
     answer(pool, err);
     if (err)
         return NULL;
-    while (work(pool, slot))
-        ;
+    bell = work(pool, slot);
     spf_thread_unregister(pool->mm);
-    spf__uffd_answer(pool->uffd);
+    spf__uffd_answer(pool->uffd, bell);
     return NULL;
 }
 
@@ -285,10 +285,10 @@ int spf__pool_start(struct spf_mm *mm, struct spf__uffd *uffd, unsigned nworkers
 }
 
 /* One worker, whichever reads it, leaves. */
-static void stop_one(struct pool *pool)
+static void stop_one(struct pool *pool, unsigned bell)
 {
     atomic_store_explicit(&pool->stops, 1, memory_order_relaxed);
-    spf__uffd_ring(pool->uffd);
+    spf__uffd_ring(pool->uffd, bell);
 }
 
 void spf__pool_stop(struct spf_mm *mm)
@@ -303,7 +303,7 @@ void spf__pool_stop(struct spf_mm *mm)
     spf__sigmask_block(&old);
     atomic_store_explicit(&pool->ringer, spf__sys_tid(), memory_order_relaxed);
     for (uint32_t i = 0; i < reading; i++)
-        stop_one(pool);
+        stop_one(pool, i);
     spf__sigmask_restore(&old);
     for (unsigned i = 0; i < pool->nworkers; i++)
         pthread_join(pool->threads[i], NULL);

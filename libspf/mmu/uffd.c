@@ -19,6 +19,8 @@
 #include "libspf/mmu/uffd_abi.h"
 #include "libspf/mmu/uffd_inside.h"
 
+#include <spf/mm.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -298,6 +300,11 @@ int spf__uffd_reserve(struct spf__uffd *uffd, size_t len, uintptr_t *out)
     return err;
 }
 
+static size_t bells_len(const struct spf__uffd *uffd)
+{
+    return (size_t)SPF_WORKERS_MAX << uffd->page_shift;
+}
+
 static void choose_ops(struct spf__uffd *uffd)
 {
     uffd->ops = all_ops;
@@ -323,7 +330,7 @@ int spf__uffd_new(size_t len, enum spf__uffd_kind kind, unsigned nslots, struct 
     if (!err)
         err = spf__uffd_reserve(uffd, len, &uffd->base);
     if (!err && kind != SPF__UFFD_SIGBUS)
-        err = spf__uffd_reserve(uffd, uffd->page, &uffd->bell);
+        err = spf__uffd_reserve(uffd, bells_len(uffd), &uffd->bell);
     if (!err)
         err = spf__pagebits_init(&uffd->touched, len >> uffd->page_shift, nslots);
     if (!err)
@@ -346,7 +353,7 @@ void spf__uffd_unmap(struct spf__uffd *uffd)
     if (uffd->base)
         spf__sys_unreserve((void *)uffd->base, uffd->len);
     if (uffd->bell)
-        spf__sys_unreserve((void *)uffd->bell, uffd->page);
+        spf__sys_unreserve((void *)uffd->bell, bells_len(uffd));
     if (uffd->stash)
         spf__sys_unreserve((void *)uffd->stash, uffd->len);
     uffd->base = uffd->bell = uffd->stash = 0;
@@ -380,24 +387,31 @@ const struct spf_mmu_ops *spf__uffd_ops(const struct spf__uffd *uffd)
     return &uffd->ops;
 }
 
-uintptr_t spf__uffd_bell(const struct spf__uffd *uffd)
+bool spf__uffd_is_bell(const struct spf__uffd *uffd, uintptr_t addr)
 {
-    return uffd->bell;
+    return uffd->bell && addr - uffd->bell < bells_len(uffd);
 }
 
-void spf__uffd_ring(struct spf__uffd *uffd)
+void spf__uffd_ring(struct spf__uffd *uffd, unsigned bell)
 {
-    spf__sys_madvise(spf__uffd_bell(uffd), uffd->page, MADV_DONTNEED);
-    (void)*(const volatile char *)spf__uffd_bell(uffd);
+    (void)*(const volatile char *)(uffd->bell + ((uintptr_t)bell << uffd->page_shift));
 }
 
-void spf__uffd_answer(struct spf__uffd *uffd)
+/*
+ * Nobody else may be left to answer, so want of memory (for a page table) is waited out,
+ * as the kernel's own faults do.
+ */
+void spf__uffd_answer(struct spf__uffd *uffd, uintptr_t addr)
 {
-    struct uffdio_zeropage arg = {.range = {.start = spf__uffd_bell(uffd), .len = uffd->page}};
+    uintptr_t page = addr & ~((uintptr_t)uffd->page - 1);
+    struct uffdio_zeropage arg = {.range = {.start = page, .len = uffd->page}};
+    int err;
 
+    while ((err = spf__sys_ioctl(uffd->fd, UFFDIO_ZEROPAGE, &arg)) == -ENOMEM || err == -EAGAIN)
+        spf__sys_yield();
     /* There already: then it was rung twice, by a thread that was interrupted. */
-    if (spf__sys_ioctl(uffd->fd, UFFDIO_ZEROPAGE, &arg) == -EEXIST)
-        uffd_wake(uffd, spf__uffd_bell(uffd), 1);
+    if (err == -EEXIST)
+        uffd_wake(uffd, page, 1);
 }
 
 void spf__uffd_forked(struct spf__uffd *uffd)

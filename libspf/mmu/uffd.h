@@ -30,14 +30,14 @@ int spf__uffd_fd(const struct spf__uffd *uffd);
 const struct spf_mmu_ops *spf__uffd_ops(const struct spf__uffd *uffd);
 
 /*
- * The bell: a registered page outside of the arena.  A reader that sleeps in
- * read(2) on the descriptor is woken by a fault and nothing else; so to tell it
- * something one touches the bell (ring: sleeps until somebody answers), and the
- * reader that gets that fault answers.
+ * The bells: registered pages outside of the arena, as many as there may be readers.
+ * A reader that sleeps in read(2) on the descriptor is woken by a fault and nothing else;
+ * so to tell it something one touches a bell that was not rung before (ring: sleeps until
+ * somebody answers), and the reader that gets that fault answers.
  */
-uintptr_t spf__uffd_bell(const struct spf__uffd *uffd);
-void spf__uffd_ring(struct spf__uffd *uffd);
-void spf__uffd_answer(struct spf__uffd *uffd);
+bool spf__uffd_is_bell(const struct spf__uffd *uffd, uintptr_t addr);
+void spf__uffd_ring(struct spf__uffd *uffd, unsigned bell);
+void spf__uffd_answer(struct spf__uffd *uffd, uintptr_t addr);
 
 /* In the child of a fork: the descriptor still names the parent's memory. */
 void spf__uffd_forked(struct spf__uffd *uffd);

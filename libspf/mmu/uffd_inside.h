@@ -20,7 +20,7 @@ struct spf__uffd {
     enum spf__uffd_kind kind;
     uint64_t features;
     uintptr_t base;
-    uintptr_t bell; /* a page elsewhere; 0: nobody reads the descriptor */
+    uintptr_t bell; /* pages elsewhere; 0: nobody reads the descriptor */
     size_t len;
     size_t page;
     unsigned page_shift;
