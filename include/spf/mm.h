@@ -111,6 +111,7 @@ SPF_API void spf_mm_attr_init(struct spf_mm_attr *attr);
  * these frames or does not reach the arena's end;
  * -ENOMEM: no address space of that size, or no frame for the root of the table;
  * -EPERM, -EACCES: userfaultfd refused, ask spf_probe which gate it was;
+ * -EMFILE, -ENFILE: no descriptor for it;
  * -ENOSYS, -ENOTSUP: the kernel has none, or lacks what is needed (write
  * protection, Linux 5.7; INLINE: SIGBUS; POOL: THREAD_ID).  A user MMU's ops->destroy is not called
  * on an error.
@@ -196,7 +197,9 @@ SPF_API int spf_mm_unmap(struct spf_mm *mm, uintptr_t addr, size_t len);
  * Change protection; contents stay.  When it returns no access that is now
  * forbidden succeeds.  -ENOMEM: a part of the range is not mapped (nothing was
  * changed), or no memory; -ENOTSUP: EXEC with userfaultfd; -EINVAL.  SPF_PROT_NONE
- * keeps contents as well: with userfaultfd pages move out of reach and back.
+ * keeps contents as well: with userfaultfd pages move out of reach and back.  An error of
+ * the MMU leaves all as it was; userfaultfd's may be that of looking at /proc/self/pagemap
+ * (-EMFILE, -ENFILE, -EACCES), where pages have to be copied.
  */
 SPF_API int spf_mm_protect(struct spf_mm *mm, uintptr_t addr, size_t len, uint32_t prot);
 

@@ -154,8 +154,11 @@ static int pagemap_read(int fd, uintptr_t page, size_t npages, bool *there)
 {
     uint64_t entry[ENTRIES];
     ssize_t len = (ssize_t)(npages * sizeof(entry[0]));
-    ssize_t n = spf__sys_pread(fd, entry, (size_t)len, page * sizeof(entry[0]));
+    ssize_t n;
 
+    do
+        n = spf__sys_pread(fd, entry, (size_t)len, page * sizeof(entry[0]));
+    while (n == -EINTR);
     if (n != len)
         return n < 0 ? (int)n : -EIO;
     for (size_t i = 0; i < npages; i++)

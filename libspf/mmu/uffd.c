@@ -188,12 +188,15 @@ static int uffd_protect(void *mmu, unsigned slot, uintptr_t addr, size_t len, ui
     if (!(prot & SPF_PROT_READ))
         return spf__uffd_shut(uffd, addr, len);
     /*
-     * What may fail comes before what gives rights: protection too much does no harm,
-     * the next write faults once.
+     * What may fail comes before what gives rights.  Protection too much does no harm, the
+     * next write faults once; so where it can't be lifted now, that is no error, which
+     * would leave contents that were `none` in reach.
      */
     if (prot & SPF_PROT_WRITE) {
         err = spf__uffd_reopen(uffd, slot, addr, len, prot);
-        return err ? err : protect_touched(uffd, addr, len, false);
+        if (!err)
+            protect_touched(uffd, addr, len, false);
+        return err;
     }
     err = protect_touched(uffd, addr, len, true);
     return err ? err : spf__uffd_reopen(uffd, slot, addr, len, prot);

@@ -196,8 +196,9 @@ static void undo_until(struct spf__uffd *uffd, const struct transfer *t, size_t 
 }
 
 /*
- * All or nothing, and only what is marked: what lies between is somebody else's.  Copied
- * pages are dropped at the source once all is there.
+ * All or nothing, and only what is marked: what lies between at the destination is
+ * somebody else's, and at the source there is nothing.  Copied pages are dropped at the
+ * source once all is there: if they can't be, they would be in two places.
  */
 static int transfer(struct spf__uffd *uffd, const struct transfer *t)
 {
@@ -210,13 +211,11 @@ static int transfer(struct spf__uffd *uffd, const struct transfer *t)
 
         err = moves ? move_run(uffd, from, to, npages) : copy_run(uffd, from, to, npages, t->prot);
     }
-    if (err) {
+    if (!err)
+        err = spf__uffd_drop(t->from, t->npages << uffd->page_shift);
+    if (err)
         undo_until(uffd, t, page);
-        return err;
-    }
-    for (page = t->page; next_run(t->marked, &page, end, &npages); page += npages)
-        spf__uffd_drop(at_page(uffd, t->from, t, page), npages << uffd->page_shift);
-    return 0;
+    return err;
 }
 
 /* The marked pages of the range are marked in another way from now on, elsewhere maybe. */
