@@ -45,7 +45,9 @@ enum spf_delivery {
      * meanwhile.  System calls into missing memory work, unless userfaultfd is to
      * be had for user-mode faults only (SPF_GATE_USER_ONLY): then as with INLINE.
      * A wrong access is SIGSEGV at its address: its si_code is SEGV_ACCERR, in a
-     * gap too, and SI_QUEUE once a thousand pages have been refused so.
+     * gap too, and SI_QUEUE once a thousand pages have been refused so.  One whose pager
+     * fails is SIGBUS; before Linux 6.6 it may be SIGSEGV, if /proc can't be read or no
+     * signal be queued.
      */
     SPF_DELIVERY_POOL = 1,
     /*

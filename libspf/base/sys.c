@@ -314,7 +314,7 @@ enum spf__where spf__sys_thread_where(pid_t tid)
         return SPF__WHERE_ELSEWHERE;
     /* "running", or the system call's number, or -1 where it sleeps outside of any. */
     if (read_task_file(tid, "syscall", text, sizeof(text)) <= 0)
-        return SPF__WHERE_FAULT;
+        return SPF__WHERE_ELSEWHERE;
     if (text[0] == 'r')
         return SPF__WHERE_RUNNING;
     return text[0] == '-' ? SPF__WHERE_FAULT : SPF__WHERE_SYSCALL;
@@ -328,12 +328,13 @@ static bool mask_has(const char *text, const char *name, int signo)
     return at && (strtoull(at + strlen(name), NULL, 16) >> (signo - 1) & 1);
 }
 
-bool spf__sys_signal_shut(pid_t tid, int signo)
+int spf__sys_signal_shut(pid_t tid, int signo)
 {
     char text[4096];
+    ssize_t len = read_task_file(tid, "status", text, sizeof(text));
 
-    if (read_task_file(tid, "status", text, sizeof(text)) <= 0)
-        return false;
+    if (len <= 0)
+        return len ? (int)len : -EIO;
     return mask_has(text, "SigBlk:", signo) || mask_has(text, "SigIgn:", signo);
 }
 

@@ -68,14 +68,14 @@ int spf__sys_queue_signal(pid_t tid, siginfo_t *info);
 void spf__sys_die_of(siginfo_t *info);
 /* What a thread that was seen in a page fault is doing now. */
 enum spf__where {
-    SPF__WHERE_FAULT,    /* it sleeps in a fault of its own code (or there is no telling) */
+    SPF__WHERE_FAULT,    /* it sleeps in a fault of its own code */
     SPF__WHERE_SYSCALL,  /* it sleeps in a system call: the fault may be the kernel's */
     SPF__WHERE_RUNNING,  /* it has left that fault */
-    SPF__WHERE_ELSEWHERE /* it is no thread of this process */
+    SPF__WHERE_ELSEWHERE /* it is no thread of this process, or there is no telling */
 };
 enum spf__where spf__sys_thread_where(pid_t tid);
-/* Is the signal blocked or ignored in that thread of this process?  From /proc. */
-bool spf__sys_signal_shut(pid_t tid, int signo);
+/* Is the signal blocked or ignored in that thread of this process?  1, 0; from /proc. */
+int spf__sys_signal_shut(pid_t tid, int signo);
 
 uint64_t spf__sys_now_ns(void);
 void spf__sys_yield(void);

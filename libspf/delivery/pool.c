@@ -51,8 +51,8 @@ struct pool {
 
 /* ---- one fault */
 
-/* Under the lock, after a second look, the page itself refuses. */
-static void refuse_all(const struct spf__fault *first)
+/* Under the lock, after a second look, the page itself refuses.  False: it can't. */
+static bool refuse_all(const struct spf__fault *first)
 {
     struct spf__fault again = {.mm = first->mm,
                                .slot = first->slot,
@@ -63,6 +63,7 @@ static void refuse_all(const struct spf__fault *first)
                                .refusal = SPF__REFUSE_ALL_BY_KERNEL};
 
     spf__fault_run(&again);
+    return again.refused || again.outcome != first->outcome;
 }
 
 /*
@@ -85,7 +86,8 @@ static bool came_back(struct pool *pool, const struct spf__fault *fault, pid_t t
  * A signal, for what the page can't refuse: a failed page on a kernel without
  * poison.  A thread that sleeps in its own fault gets it.  One in a system call, or of
  * another process, would fault in the kernel again and again with the signal pending:
- * for it the page refuses all, and every other thread's access to it is SIGSEGV, too.
+ * for it, and where there is no telling or no signal to be had, the page refuses all, and
+ * every other thread's access to it is SIGSEGV, too.
  * Either only once it has come back to the page; until then, and if it runs, it was
  * woken or interrupted, and is elsewhere: if it comes back it faults anew.
  */
@@ -93,12 +95,13 @@ static void send(struct pool *pool, struct spf__fault *fault, pid_t tid, int sig
 {
     enum spf__where where = spf__sys_thread_where(tid);
 
-    if (where == SPF__WHERE_RUNNING || !came_back(pool, fault, tid))
-        fault->mm->mmu_ops.wake(fault->mm->mmu, fault->addr, 1);
-    else if (where == SPF__WHERE_FAULT)
-        spf__verdict_queue(tid, signo, addr);
-    else
-        refuse_all(fault);
+    if (where != SPF__WHERE_RUNNING && came_back(pool, fault, tid)) {
+        if (where == SPF__WHERE_FAULT && spf__verdict_queue(tid, signo, addr))
+            return;
+        if (refuse_all(fault))
+            return;
+    }
+    fault->mm->mmu_ops.wake(fault->mm->mmu, fault->addr, 1);
 }
 
 static void act_on(struct pool *pool, struct spf__fault *fault, const struct uffd_msg *msg)

@@ -67,16 +67,21 @@ void spf__verdict_segv(enum spf_outcome outcome, void *addr, void *context)
         spf__verdict_deliver(&act, &info, context);
 }
 
-void spf__verdict_queue(pid_t tid, int signo, uintptr_t addr)
+bool spf__verdict_queue(pid_t tid, int signo, uintptr_t addr)
 {
+    enum spf__where where;
     siginfo_t info;
+    int shut;
 
     memset(&info, 0, sizeof(info));
     info.si_signo = signo;
     info.si_code = SI_QUEUE;
     info.si_addr = (void *)addr;
-    if (!spf__sys_signal_shut(tid, signo))
-        spf__sys_queue_signal(tid, &info);
-    else if (spf__sys_thread_where(tid) == SPF__WHERE_FAULT) /* and not in its handler */
+    shut = spf__sys_signal_shut(tid, signo);
+    if (shut <= 0)
+        return !shut && spf__sys_queue_signal(tid, &info) == 0;
+    where = spf__sys_thread_where(tid);
+    if (where == SPF__WHERE_FAULT) /* and not in its handler */
         spf__sys_die_of(&info);
+    return where == SPF__WHERE_FAULT || where == SPF__WHERE_RUNNING;
 }

@@ -9,6 +9,7 @@
 #include <spf/fault.h>
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 /*
@@ -20,7 +21,10 @@ void spf__verdict_deliver(const struct sigaction *act, siginfo_t *info, void *co
 /* SIGSEGV at addr, by the program's own handler; without one the process ends. */
 void spf__verdict_segv(enum spf_outcome outcome, void *addr, void *context);
 
-/* From a pool worker, to a thread of this process that sleeps in the fault. */
-void spf__verdict_queue(pid_t tid, int signo, uintptr_t addr);
+/*
+ * From a pool worker, to a thread of this process that sleeps in the fault.  False: no
+ * signal can be queued, or there is no telling whether it would arrive.
+ */
+bool spf__verdict_queue(pid_t tid, int signo, uintptr_t addr);
 
 #endif

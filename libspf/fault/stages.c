@@ -330,13 +330,16 @@ static int failed_before(struct spf__fault *fault, int error)
 /*
  * The pager's error, which holds: noted, so that the page fails alike until it is
  * zapped and the pager is not asked again; and poisoned, where the kernel can, so
- * that accesses fail without us.  One fault alone does it: then a page that can't be
- * poisoned for something is there already holds contents, and not another's poison.
+ * that accesses fail without us.  A page that could be poisoned but was not, for want of
+ * memory, is not noted either: whoever sleeps on it would be sent back to it for ever.
+ * One fault alone does it: then a page that can't be poisoned for something is there
+ * already holds contents, and not another's poison.
  */
 static int fail_page(struct spf__fault *fault)
 {
     struct spf_mm *mm = fault->mm;
     uint64_t page = spf__page_of(mm, fault->addr);
+    int err;
 
     if (fault->attempt == SPF_ATTEMPT_SPECULATIVE)
         return SPF_ABORT_PAGER_FAILED;
@@ -346,12 +349,14 @@ static int fail_page(struct spf__fault *fault)
     atomic_store_explicit(&mm->any_failed, true, memory_order_relaxed);
     if (!spf__pagebits_claim(&mm->failed, 0, page))
         return failed_before(fault, fault->answer.error);
-    if (poison(fault) != -EEXIST) {
-        if (fault->refused)
-            spf__count(fault->slot, SPF__C_POISONED);
+    err = poison(fault);
+    if (!err)
+        spf__count(fault->slot, SPF__C_POISONED);
+    if (!err || err == -ENOTSUP)
         return failed(fault, fault->answer.error);
-    }
     spf__pagebits_clear(&mm->failed, page, 1);
+    if (err != -EEXIST)
+        return failed(fault, fault->answer.error);
     fault->outcome = SPF_OUTCOME_PRESENT;
     fault->reached = 1; /* a question for several was narrowed to this one */
     wake(fault, fault->addr, 1);
