@@ -159,3 +159,126 @@ T(fork, a_fork_while_another_thread_is_in_a_pager_hurts_neither)
     t_page_is(addr, 1, 0);
     t_mm_end(mm);
 }
+
+/* ---- while others fault, all the time ---- */
+
+struct storm {
+    struct spf_mm *mm;
+    uintptr_t addr;
+    uint8_t value;
+    atomic_int *stop;
+    atomic_int wrong;
+};
+
+static void fault_on(void *arg)
+{
+    struct storm *storm = arg;
+
+    while (!atomic_load(storm->stop)) {
+        for (size_t i = 0; i < 8; i++)
+            if (t_write(storm->addr + i * PAGE, storm->value).signo)
+                atomic_store(&storm->wrong, 1);
+        for (size_t i = 0; i < 8; i++)
+            if (t_read(storm->addr + i * PAGE).value != storm->value)
+                atomic_store(&storm->wrong, 1);
+        if (spf_mm_discard(storm->mm, storm->addr, 8 * PAGE))
+            atomic_store(&storm->wrong, 1);
+    }
+}
+
+static void begin_storm(struct storm storms[3], struct t_job jobs[3], struct spf_mm *mm,
+                        atomic_int *stop)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        storms[i] = (struct storm){.mm = mm, .value = (uint8_t)(i + 1), .stop = stop};
+        storms[i].addr = t_map(mm, 8, RW, NULL, 0);
+        t_job_start(&jobs[i], fault_on, &storms[i]);
+    }
+}
+
+static void end_storm(struct storm storms[3], struct t_job jobs[3], atomic_int *stop)
+{
+    atomic_store(stop, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        t_job_join(&jobs[i]);
+        t_eq(atomic_load(&storms[i].wrong), 0);
+    }
+}
+
+/* Each child finds the arena gone, makes an mm of its own, and ends. */
+static void fork_in_a_storm(enum spf_delivery delivery)
+{
+    struct spf_mm_attr attr = t_attr(delivery);
+    struct spf_mm *mm;
+    struct storm storms[3];
+    struct t_job jobs[3];
+    atomic_int stop = 0;
+
+    attr.workers = 2;
+    mm = t_mm_create(&attr);
+    begin_storm(storms, jobs, mm, &stop);
+    for (unsigned round = 0; round < t_rounds(60); round++) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            alarm(T_TIMEOUT);
+            child_check(t_read(storms[round % 3].addr).signo == SIGSEGV);
+            child_check(spf_mm_discard(mm, storms[0].addr, PAGE) == -ESTALE);
+            if (!T_TSAN)
+                child_has_an_mm_of_its_own();
+            _exit(0);
+        }
+        child_ends_well(child);
+    }
+    end_storm(storms, jobs, &stop);
+    t_mm_end(mm);
+}
+
+T(fork, children_are_born_while_others_fault_inline)
+{
+    fork_in_a_storm(SPF_DELIVERY_INLINE);
+}
+
+T(fork, children_are_born_while_others_fault_in_a_pool)
+{
+    fork_in_a_storm(SPF_DELIVERY_POOL);
+}
+
+/* The new program has none of our descriptors, and the kernel none of our threads. */
+static void exec_in_a_storm(enum spf_delivery delivery)
+{
+    struct spf_mm_attr attr = t_attr(delivery);
+    struct spf_mm *mm;
+    struct storm storms[3];
+    struct t_job jobs[3];
+    atomic_int stop = 0;
+
+    attr.workers = 2;
+    mm = t_mm_create(&attr);
+    begin_storm(storms, jobs, mm, &stop);
+    t_sleep_ms(T_MOMENT_MS);
+    execl("/bin/sh", "sh", "-c",
+          "ls -l /proc/$$/fd | grep -q userfaultfd && exit 3; "
+          "[ \"$(ls /proc/$$/task | wc -l)\" = 1 ]",
+          (char *)NULL);
+    _exit(4);
+}
+
+static void exec_ends_well(enum spf_delivery delivery)
+{
+    pid_t child;
+
+    t_need_userfaultfd();
+    child = fork();
+    if (child == 0)
+        exec_in_a_storm(delivery);
+    child_ends_well(child);
+}
+
+T(fork, an_exec_while_others_fault_leaves_nothing_to_the_new_program)
+{
+    if (T_TSAN)
+        cr_skip_test("ThreadSanitizer allows no threads in the child of a process that has some");
+    exec_ends_well(SPF_DELIVERY_INLINE);
+    exec_ends_well(SPF_DELIVERY_POOL);
+}

@@ -174,6 +174,88 @@ T(thread, one_that_is_cancelled_in_a_pager_ends_its_fault_first)
     t_eq(atomic_load(&src.released), 1);
 }
 
+/* Asleep in the kernel, it can be cancelled at any time, if it wants that. */
+static T_RAW void *touch_cancelled_anywhere(void *arg)
+{
+    int old;
+
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
+    (void)*(const volatile char *)((struct condemned *)arg)->addr;
+    for (;;)
+        pthread_testcancel();
+    return NULL;
+}
+
+T(thread, one_that_is_cancelled_while_a_worker_fetches_for_it_leaves_the_mm_whole)
+{
+    static struct condemned condemned;
+    struct spf_mm_attr attr = t_attr(SPF_DELIVERY_POOL);
+    struct spf_mm *mm = t_mm_create(&attr);
+    struct t_src src;
+    struct spf_pager *pager = t_src_pager(&src, 1);
+    uintptr_t addr = t_map(mm, 1, RW, pager, 0);
+    pthread_t thread;
+    void *result = NULL;
+
+    if (T_TSAN)
+        cr_skip_test("ThreadSanitizer knows no asynchronous cancellation");
+    spf_pager_put(pager);
+    condemned.addr = addr;
+    t_gate_hold(&src.gate, 1);
+    t_ok(pthread_create(&thread, NULL, touch_cancelled_anywhere, &condemned));
+    t_gate_await(&src.gate, 1);
+    t_ok(pthread_cancel(thread));
+    t_ok(pthread_join(thread, &result));
+    t_true(result == PTHREAD_CANCELED);
+    t_gate_let(&src.gate, 1);
+    t_page_is(addr, 1, 0);
+    t_eq(t_stats(mm).threads, 2); /* this one, and the worker */
+    t_mm_end(mm);
+}
+
+static void *read_then_wait(void *arg)
+{
+    struct spf_mm *mm = arg;
+    char byte;
+
+    spf_mm_read(mm, spf_mm_base(mm), &byte, 1, NULL);
+    for (;;)
+        pthread_testcancel();
+    return NULL;
+}
+
+T(thread, one_that_is_cancelled_in_a_call_is_released)
+{
+    struct spf_table_attr table;
+    struct spf_mm_attr attr = t_attr(SPF_DELIVERY_DIRECT);
+    struct spf_frames *frames = NULL;
+    struct spf_mm *mm = NULL;
+    struct t_src src;
+    struct spf_pager *pager = t_src_pager(&src, 1);
+    pthread_t thread;
+    void *result = NULL;
+
+    spf_table_x86_64(&table);
+    t_ok(spf_frames_create(PAGE, 256, &frames));
+    attr.table = &table;
+    attr.frames = frames;
+    attr.mmu_base = (uintptr_t)1 << 40;
+    t_ok(spf_mm_create(&attr, &mm));
+    t_ok(t_map_at(mm, attr.mmu_base, 1, RW, pager, 0));
+    spf_pager_put(pager);
+    t_gate_hold(&src.gate, 1);
+    t_ok(pthread_create(&thread, NULL, read_then_wait, mm));
+    t_gate_await(&src.gate, 1);
+    t_ok(pthread_cancel(thread));
+    t_sleep_ms(T_MOMENT_MS);
+    t_gate_let(&src.gate, 1);
+    t_ok(pthread_join(thread, &result));
+    t_true(result == PTHREAD_CANCELED);
+    t_eq(t_stats(mm).threads, 1);
+    t_mm_end(mm);
+    t_ok(spf_frames_destroy(frames));
+}
+
 /* ---- limits ---- */
 
 struct crowd {
