@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * No memory, at birth: every single allocation, and every single mapping, that
- * making an mm or a pager or joining an mm takes fails in turn.  Each time there
- * is an error, and nothing is left: no block, no mapping, no open file.
+ * making an mm over an MMU of one's own or joining it takes fails in turn.  Each time
+ * there is an error, and nothing is left: no block, no mapping, no open file.  (All
+ * other mms, and pagers, are in suite inject.)
  */
 #include "array_mmu.h"
 #include "supply.h"
@@ -91,37 +92,6 @@ T(nomem_new, an_mm_over_an_mmu)
     free(table.memory);
 }
 
-T(nomem_new, an_mm_with_inline_delivery)
-{
-    struct spf_mm_attr attr = t_attr(SPF_DELIVERY_INLINE);
-
-    walk_both(&attr);
-}
-
-T(nomem_new, an_mm_with_a_pool)
-{
-    struct spf_mm_attr attr = t_attr(SPF_DELIVERY_POOL);
-
-    attr.workers = 3;
-    walk_both(&attr);
-}
-
-T(nomem_new, the_first_mm_of_a_process)
-{
-    struct spf_mm_attr attr = t_attr(SPF_DELIVERY_INLINE);
-    struct spf_mm *mm;
-    int rc = 0;
-
-    t_need_userfaultfd();
-    for (long n = 1; n == 1 || rc; n++) {
-        supply_arm(MAPS, FAIL_ONCE, n);
-        rc = spf_mm_create(&attr, &mm);
-        t_eq(rc, supply_disarm(MAPS) ? -ENOMEM : 0);
-        t_true(n > 1 || rc);
-    }
-    t_ok(spf_mm_destroy(mm));
-}
-
 /* ---- joining an mm ---- */
 
 static int attach_rc;
@@ -188,60 +158,4 @@ T(nomem_new, a_thread_that_the_mmu_refuses_leaves_nothing)
     t_eq(spf_thread_register(mm), -ENOSPC);
     t_eq(t_stats(mm).threads, 0);
     end(mm, before);
-}
-
-/* ---- pagers ---- */
-
-static long never_asked(void *priv, const struct spf_fetch *fetch, const void **pages)
-{
-    return -EIO;
-}
-
-static int create_own(struct spf_pager **out)
-{
-    static const struct spf_pager_ops ops = {.size = sizeof(ops), .fetch = never_asked};
-
-    return spf_pager_create(&ops, NULL, 0, out);
-}
-
-static int create_buffer(struct spf_pager **out)
-{
-    return spf_pager_create_buffer("contents", 8, out);
-}
-
-static int create_file(struct spf_pager **out)
-{
-    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
-    int rc = spf_pager_create_file(fd, 0, out);
-
-    close(fd);
-    return rc;
-}
-
-static void walk_pager(int (*create)(struct spf_pager **out))
-{
-    struct holdings before = holdings();
-    struct spf_pager *pager;
-    long n = 1;
-    int rc;
-
-    for (;; n++) {
-        supply_arm(HEAP, FAIL_ONCE, n);
-        rc = create(&pager);
-        if (!supply_disarm(HEAP))
-            break;
-        t_eq(rc, -ENOMEM);
-        holds(before);
-    }
-    t_ok(rc);
-    t_true(n > 1);
-    spf_pager_put(pager);
-    holds(before);
-}
-
-T(nomem_new, pagers)
-{
-    walk_pager(create_own);
-    walk_pager(create_buffer);
-    walk_pager(create_file);
 }
