@@ -51,7 +51,10 @@ struct pool {
 
 /* ---- one fault */
 
-/* Under the lock, after a second look, the page itself refuses.  False: it can't. */
+/*
+ * Under the lock, after a second look, the page itself refuses, or it is there by now.
+ * False: neither, and its thread sleeps on.
+ */
 static bool refuse_all(const struct spf__fault *first)
 {
     struct spf__fault again = {.mm = first->mm,
@@ -63,7 +66,8 @@ static bool refuse_all(const struct spf__fault *first)
                                .refusal = SPF__REFUSE_ALL_BY_KERNEL};
 
     spf__fault_run(&again);
-    return again.refused || again.outcome != first->outcome;
+    return again.refused || again.outcome == SPF_OUTCOME_INSTALLED ||
+           again.outcome == SPF_OUTCOME_PRESENT;
 }
 
 /*

@@ -40,7 +40,7 @@ void spf__retire(struct spf_mm *mm, struct spf__node *nodes, struct spf__vma *vm
  * No reader exists, and the caller is the writer: nodes, and VMAs without a pager that
  * could have anything to do with it, are free at once and without an atomic operation.
  */
-static void free_alone(struct spf_mm *mm)
+static void free_alone(struct spf_mm *mm) SPF__REQUIRES(spf__writer)
 {
     struct spf__vma **link = &mm->retired_vmas;
     struct spf__vma *vma;

@@ -142,12 +142,13 @@ WRAP(int, spf__sys_membarrier_register, void)
     return 0;
 }
 
-WRAP(void, spf__sys_membarrier, void)
+WRAP(int, spf__sys_membarrier, void)
 {
     if (!step(READERS, 0, true, true))
-        return;
+        return 0;
     x_note("membarrier", 0, CALLER);
     drain_all();
+    return 0;
 }
 
 WRAP(void, spf__sys_yield, void)

@@ -54,6 +54,21 @@ RAW int touch_read(uintptr_t addr)
     return signo;
 }
 
+/* Another thread's bad end may close the page at any moment. */
+RAW int touch_all(uintptr_t addr, size_t len, uint8_t *byte, bool *mixed)
+{
+    const volatile uint64_t *word = (const volatile uint64_t *)addr;
+    int signo = sigsetjmp(back, 1);
+
+    if (signo)
+        return signo;
+    *byte = (uint8_t)word[0];
+    *mixed = false;
+    for (size_t i = 0; i < len / sizeof(*word); i++)
+        *mixed |= word[i] != *byte * 0x0101010101010101u;
+    return 0;
+}
+
 RAW int touch_write(uintptr_t addr, uint8_t byte)
 {
     int signo = sigsetjmp(back, 1);

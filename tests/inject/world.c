@@ -138,15 +138,12 @@ static int soft_is(struct world *w, size_t page, uint8_t *byte)
 
 static int real_is(struct world *w, size_t page, uint8_t *byte)
 {
-    const uint8_t *here = (const uint8_t *)at(w, page);
-    int err = touch_read(at(w, page));
+    bool mixed = false;
+    int err = touch_all(at(w, page), w->page, byte, &mixed);
 
-    if (err)
-        return err;
-    *byte = here[0];
-    if (memcmp(here, here + 1, w->page - 1))
+    if (!err && mixed)
         violation("page %zu is a mix", page);
-    return 0;
+    return err;
 }
 
 static int is(struct world *w, size_t page, uint8_t *byte)

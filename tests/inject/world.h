@@ -101,6 +101,8 @@ void look(struct world *w, size_t page);
 void touch_ready(void);
 int touch_read(uintptr_t addr);
 int touch_write(uintptr_t addr, uint8_t byte);
+/* All of it; its first byte, and whether another is not the same. */
+int touch_all(uintptr_t addr, size_t len, uint8_t *byte, bool *mixed);
 
 /* ---- what must not be left behind */
 
