@@ -6,6 +6,8 @@
 #include "array_mmu.h"
 #include "pagers.h"
 
+#include <semaphore.h>
+
 /* A thread that does as it is told and stays until it is let go. */
 struct member {
     struct t_job job;
@@ -213,10 +215,11 @@ T(thread, one_that_is_cancelled_while_a_worker_fetches_for_it_leaves_the_mm_whol
     t_mm_end(mm);
 }
 
-static void *read_then_wait(void *arg)
+/* Raw for the reason of touch_then_wait. */
+static T_RAW void *read_then_wait(void *arg)
 {
     struct spf_mm *mm = arg;
-    char byte;
+    static char byte;
 
     spf_mm_read(mm, spf_mm_base(mm), &byte, 1, NULL);
     for (;;)
@@ -260,7 +263,8 @@ T(thread, one_that_is_cancelled_in_a_call_is_released)
 
 struct crowd {
     struct spf_mm *mm;
-    atomic_int ready, refused, other, leave;
+    atomic_int ready, refused, other;
+    sem_t leave; /* slept on: thousands that look now and then would keep the machine busy */
 };
 
 static void *crowd_main(void *arg)
@@ -273,8 +277,8 @@ static void *crowd_main(void *arg)
     else if (rc)
         atomic_fetch_add(&crowd->other, 1);
     atomic_fetch_add(&crowd->ready, 1);
-    while (!atomic_load(&crowd->leave))
-        t_sleep_ms(20);
+    while (sem_wait(&crowd->leave))
+        continue;
     return NULL;
 }
 
@@ -283,7 +287,7 @@ T(thread, the_one_beyond_the_limit_is_refused_by_name)
     enum { CROWD = SPF_THREADS_MAX + 5 };
     static pthread_t threads[CROWD];
     struct t_mmu mmu;
-    struct crowd crowd = {.mm = t_mmu_mm(&mmu, 4, SPF_MM_MULTI)};
+    static struct crowd crowd; /* as long as its threads, should one not leave */
     pthread_attr_t attr;
     int started = 0;
 
@@ -291,6 +295,8 @@ T(thread, the_one_beyond_the_limit_is_refused_by_name)
         cr_skip_test("thousands of threads take the sanitizers too long");
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, 64 << 10);
+    crowd.mm = t_mmu_mm(&mmu, 4, SPF_MM_MULTI);
+    t_ok(sem_init(&crowd.leave, 0, 0));
     t_ok(spf_thread_register(crowd.mm));
     while (started < CROWD && pthread_create(&threads[started], &attr, crowd_main, &crowd) == 0)
         started++;
@@ -300,7 +306,8 @@ T(thread, the_one_beyond_the_limit_is_refused_by_name)
         t_eq(atomic_load(&crowd.refused), CROWD + 1 - SPF_THREADS_MAX);
         t_eq(atomic_load(&crowd.other), 0);
     }
-    atomic_store(&crowd.leave, 1);
+    for (int i = 0; i < started; i++)
+        t_ok(sem_post(&crowd.leave));
     for (int i = 0; i < started; i++)
         t_ok(pthread_join(threads[i], NULL));
     if (started < CROWD)

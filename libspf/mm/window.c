@@ -53,10 +53,10 @@ void spf__window_close(struct spf__slot *slot)
     SPF_NO_WAIT_END();
 }
 
-/* True if it had to wait. */
-static bool wait_window(struct spf__slot *slot, uint64_t first, uint64_t end)
+static void wait_window(struct spf__slot *slot, uint64_t first, uint64_t end,
+                        struct spf__slot *self)
 {
-    bool waited = false;
+    bool waits = false;
     unsigned spins = 0;
 
     for (;;) {
@@ -66,8 +66,10 @@ static bool wait_window(struct spf__slot *slot, uint64_t first, uint64_t end)
         uint64_t window = atomic_load_explicit(&slot->window, memory_order_seq_cst);
 
         if (!overlaps(window, first, end))
-            return waited;
-        waited = true;
+            return;
+        if (!waits)
+            spf__count(self, SPF__C_DRAIN_WAITS);
+        waits = true;
         spf__spin(&spins);
     }
 }
@@ -93,7 +95,8 @@ void spf__access_close(struct spf__slot *slot)
  * Only for the access that is seen: one that begins after it, of the same page even,
  * finds the change.
  */
-static bool wait_access(struct spf__slot *slot, uint64_t first, uint64_t end)
+static void wait_access(struct spf__slot *slot, uint64_t first, uint64_t end,
+                        struct spf__slot *self)
 {
     /* [O34.b] seq_cst: after the change of the translation. */
     uint64_t seen = atomic_load_explicit(&slot->access, memory_order_seq_cst);
@@ -101,16 +104,16 @@ static bool wait_access(struct spf__slot *slot, uint64_t first, uint64_t end)
     unsigned spins = 0;
 
     if (!(seen & OPEN) || page < first || page >= end)
-        return false;
+        return;
+    spf__count(self, SPF__C_FLUSH_WAITS);
     /* [O35.b] acquire: what was accessed is over when the frame is used again. */
     while (atomic_load_explicit(&slot->access, memory_order_acquire) == seen)
         spf__spin(&spins);
-    return true;
 }
 
-/* Each slot once.  counter: how many had to be waited for. */
+/* Each slot once; what is waited for is counted before, so that others see who waits. */
 static void wait_all(struct spf_mm *mm, struct spf__slot *self, uintptr_t start, uintptr_t end,
-                     bool (*wait)(struct spf__slot *, uint64_t, uint64_t), unsigned counter)
+                     void (*wait)(struct spf__slot *, uint64_t, uint64_t, struct spf__slot *))
 {
     uint64_t first = spf__page_of(mm, start);
     uint64_t last = spf__page_of(mm, end);
@@ -118,16 +121,15 @@ static void wait_all(struct spf_mm *mm, struct spf__slot *self, uintptr_t start,
 
     SPF_MAY_WAIT();
     for (unsigned i = 0; i < n; i++)
-        if (wait(spf__slot(mm, i), first, last))
-            spf__count(self, counter);
+        wait(spf__slot(mm, i), first, last, self);
 }
 
 void spf__window_drain(struct spf_mm *mm, struct spf__slot *self, uintptr_t start, uintptr_t end)
 {
-    wait_all(mm, self, start, end, wait_window, SPF__C_DRAIN_WAITS);
+    wait_all(mm, self, start, end, wait_window);
 }
 
 void spf__access_flush(struct spf_mm *mm, struct spf__slot *self, uintptr_t start, uintptr_t end)
 {
-    wait_all(mm, self, start, end, wait_access, SPF__C_FLUSH_WAITS);
+    wait_all(mm, self, start, end, wait_access);
 }

@@ -22,7 +22,7 @@
 #include <unistd.h>
 #include <urcu/urcu-bp.h>
 
-#define PATIENCE_S 8
+#define PATIENCE_S 20
 
 static const char *const kind_names[] = {"inline", "pool", "spin", "radix", "hash", "huge"};
 static const struct scenario *const families[] = {changes, pagers, verdicts, others};
