@@ -12,12 +12,14 @@
 #include <string.h>
 
 static const struct {
-    const char *name;
+    const char *name, *command;
     int (*run)(int argc, char **argv);
     const char *help;
 } benches[] = {
-    {"fault", bench_fault, "faults by the engine, by a bare loop, and by the kernel alone"},
-    {"table", bench_table, "mapping, touching and unmapping over page tables of each kind"},
+    {"fault", "bench fault", bench_fault,
+     "faults by the engine, by a bare loop, and by the kernel alone"},
+    {"table", "bench table", bench_table,
+     "mapping, touching and unmapping over page tables of each kind"},
 };
 
 #define NBENCHES (sizeof(benches) / sizeof(benches[0]))
@@ -41,7 +43,9 @@ int spf_cmd_bench(int argc, char **argv)
         return CLI_GOOD;
     }
     for (size_t i = 0; i < NBENCHES; i++)
-        if (strcmp(argv[1], benches[i].name) == 0)
+        if (strcmp(argv[1], benches[i].name) == 0) {
+            cli_begin(benches[i].command);
             return benches[i].run(argc - 1, argv + 1);
+        }
     return cli_usage("there is no benchmark '%s'", argv[1]);
 }

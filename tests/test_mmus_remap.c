@@ -210,6 +210,7 @@ T_MMUS(mmus_brk, grows_and_shrinks_by_bytes)
     uintptr_t heap = spf_mm_base(s->mm) + T_SPACE_LEN / 4, now = 0;
 
     t_eq(spf_mm_brk(s->mm, heap + 8, &now), -EINVAL);
+    t_eq(spf_mm_brk(s->mm, 0, &now), -EINVAL); /* nor is there a break to ask for */
     t_ok(spf_mm_brk_start(s->mm, heap, RW));
     t_ok(spf_mm_brk(s->mm, heap + 8, &now));
     t_eq(now, heap + 8);

@@ -110,8 +110,9 @@ SPF_API void spf_mm_attr_init(struct spf_mm_attr *attr);
  * Create an empty address space.  attr NULL: the defaults.  With userfaultfd an
  * arena is reserved (no memory is used by that) and registered once.
  * -EINVAL: an attr that makes no sense, or a table whose geometry can't work with
- * these frames or does not reach the arena's end;
- * -ENOMEM: no address space of that size, or no frame for the root of the table;
+ * these frames (spf/table.h says which) or does not reach the arena's end;
+ * -ENOMEM: no address space of that size, no frame for the root of the table, or no
+ * memory for the hash table;
  * -EPERM, -EACCES: userfaultfd refused, ask spf_probe which gate it was;
  * -EMFILE, -ENFILE: no descriptor for it;
  * -ENOSYS, -ENOTSUP: the kernel has none, or lacks what is needed (write
@@ -226,7 +227,7 @@ SPF_API int spf_mm_remap(struct spf_mm *mm, uintptr_t addr, size_t old_len, size
 
 /*
  * The heap: zero pages that grow and shrink by bytes at their end, as by brk(2).  It
- * begins at `start`, a page in the arena, empty, with protection prot for what comes.
+ * begins at `start`, a page in the arena, not 0, empty, with protection prot for what comes.
  * -EBUSY: there is a heap, and it is not empty; -EINVAL, -ENOTSUP: as spf_mm_map.
  */
 SPF_API int spf_mm_brk_start(struct spf_mm *mm, uintptr_t start, uint32_t prot);

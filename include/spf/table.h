@@ -49,10 +49,15 @@ struct spf_table_attr {
     size_t size; /* sizeof(struct spf_table_attr) */
     enum spf_table_kind kind;
     uint32_t levels;                     /* 1 to SPF_TABLE_LEVELS_MAX */
-    uint32_t bits[SPF_TABLE_LEVELS_MAX]; /* of the address, by level, the root first; 1 to 16 */
     /*
-     * Last-level tables to a table page: 1, 16 or 256.  Those of other levels share
-     * pages likewise, as far as they fit.  HASH: as many as fit, whatever this says.
+     * Of the address, by level, the root first; 1 to 16.  With those of the frames' size
+     * they are 63 at most, and a table, 8 << bits bytes (HASH, TRACKED: twice that for the
+     * last level), is a frame at most.
+     */
+    uint32_t bits[SPF_TABLE_LEVELS_MAX];
+    /*
+     * Last-level tables to a table page: 1, 16 or 256, which must fit.  Those of other levels
+     * share pages likewise, as far as they fit.  HASH: as many as fit, whatever this says.
      */
     uint32_t fragments;
     /* HASH */
@@ -77,14 +82,19 @@ struct spf_table_attr {
 /*
  * Presets.  x86-64: radix, four levels of 9 bits, for frames of 4 KiB.  POWER, for
  * frames of 64 KiB: radix, 13 + 9 + 9 + 5 bits, where a last-level table is 256 bytes;
- * and hash, 10 + 9 + 9 + 8 bits, a last-level table 2 KiB or, tracked, 4 KiB.
+ * and hash, 10 + 9 + 9 + 8 bits, a last-level table 4 KiB with its slots TRACKED, as it is
+ * until you set `slots`, or else 2 KiB; 256 MB segments, and group_bits 14: 2 MiB of groups.
  */
 SPF_API void spf_table_x86_64(struct spf_table_attr *attr);
 SPF_API void spf_table_power_radix(struct spf_table_attr *attr);
 SPF_API void spf_table_power_hash(struct spf_table_attr *attr);
 
 struct spf_table_stats {
-    size_t table_bytes; /* memory of all table pages, those in threads' caches included */
+    /*
+     * Memory of all table pages, those in threads' caches included.  HASH: not the hash
+     * table itself, which takes 128 << group_bits bytes from the start, mapped apart.
+     */
+    size_t table_bytes;
     size_t tables;      /* tables in use, the root included */
     size_t table_pages; /* pages that they, and free fragments, take up */
     uint64_t walks;     /* translations that had to walk the tree from the root */

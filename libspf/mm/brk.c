@@ -44,8 +44,6 @@ static int set(struct spf__edit *edit, uintptr_t brk) SPF__REQUIRES(spf__writer)
     uintptr_t from = page_up(mm, mm->heap_end), to;
     int err = 0;
 
-    if (!mm->heap_start)
-        return -EINVAL;
     if (brk < mm->heap_start || brk > mm->end)
         return -ENOMEM;
     to = page_up(mm, brk);
@@ -69,7 +67,9 @@ int spf_mm_brk(struct spf_mm *mm, uintptr_t brk, uintptr_t *now)
     err = spf__edit_begin(&edit, mm);
     if (err)
         return err;
-    if (brk)
+    if (!mm->heap_start)
+        err = -EINVAL;
+    else if (brk)
         err = set(&edit, brk);
     if (!edit.committed)
         spf__edit_drop(&edit);
@@ -83,9 +83,11 @@ int spf_mm_brk(struct spf_mm *mm, uintptr_t brk, uintptr_t *now)
 int spf_mm_brk_start(struct spf_mm *mm, uintptr_t start, uint32_t prot)
 {
     struct spf__edit edit;
-    int err =
-        mm && spf__range_ok(mm, start, spf__page_size(mm)) ? spf__prot_check(mm, &prot) : -EINVAL;
+    int err = -EINVAL;
 
+    /* A break of 0 only asks. */
+    if (mm && start && spf__range_ok(mm, start, spf__page_size(mm)))
+        err = spf__prot_check(mm, &prot);
     if (err)
         return err;
     err = spf__edit_begin(&edit, mm);
