@@ -48,7 +48,7 @@ enum spf_hash_segment {
 struct spf_table_attr {
     size_t size; /* sizeof(struct spf_table_attr) */
     enum spf_table_kind kind;
-    uint32_t levels;                     /* 1 to SPF_TABLE_LEVELS_MAX */
+    uint32_t levels; /* 1 to SPF_TABLE_LEVELS_MAX */
     /*
      * Of the address, by level, the root first; 1 to 16.  With those of the frames' size
      * they are 63 at most, and a table, 8 << bits bytes (HASH, TRACKED: twice that for the
