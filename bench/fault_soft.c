@@ -380,17 +380,10 @@ static int only_run(struct run *run)
 int fault_soft(struct fault_soft *job)
 {
     struct run run = {.job = job, .load = {.kind = job->kind, .npages = PAGES}};
-    int status = check_only(job), err;
+    int status = check_only(job);
 
     if (status != CLI_GOOD)
         return status;
     run.load.rounds = job->run ? job->run : job->quick ? 1 : ROUNDS;
-    err = fault_soft_load_init(&run.load, job->threads > 2 ? job->threads : 2);
-    if (err) {
-        cli_error("no frames: %s", strerror(-err));
-        return CLI_FAILED;
-    }
-    status = job->run ? only_run(&run) : measure(&run);
-    fault_soft_load_fini(&run.load);
-    return status;
+    return job->run ? only_run(&run) : measure(&run);
 }

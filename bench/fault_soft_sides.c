@@ -5,7 +5,10 @@
  * again, outside of the time.  A first round, not timed, makes tables' and frames'
  * memory warm.
  *
- * Each mm draws on a pool of its own, so mms that are apart share nothing at all.
+ * Each mm draws on a pool of its own, so mms that are apart share nothing at all.  Pools
+ * are made anew too: most of a fault is writing its page, and how fast that is depends on
+ * which pages of the machine's a pool happens to get, by a third and more.  Kept, they
+ * would favour one side of a pair through all of a process, whatever the engine does.
  */
 #include "bench/fault_soft_sides.h"
 
@@ -25,58 +28,28 @@
 /* Frames that a thread may hold in caches, and for page tables. */
 #define SPARE_FRAMES 2048u
 
-/* ---- pools */
-
-/* The first serves all threads when they share an mm. */
-static int pool_new(struct fault_soft_load *load, unsigned threads)
-{
-    unsigned users = load->npools == 0 ? threads + 1 : 1;
-    size_t nframes = load->npages + users * (size_t)SPARE_FRAMES;
-    int err = spf_frames_create(FAULT_SOFT_PAGE, nframes, &load->pools[load->npools]);
-
-    load->npools += !err;
-    return err;
-}
-
-int fault_soft_load_init(struct fault_soft_load *load, unsigned threads)
-{
-    int err = 0;
-
-    load->npools = 0;
-    load->pools = calloc(threads + 1, sizeof(*load->pools));
-    if (!load->pools)
-        return -ENOMEM;
-    while (load->npools < threads + 1 && !err)
-        err = pool_new(load, threads);
-    if (err)
-        fault_soft_load_fini(load);
-    return err;
-}
-
-void fault_soft_load_fini(struct fault_soft_load *load)
-{
-    for (unsigned i = 0; i < load->npools; i++)
-        spf_frames_destroy(load->pools[i]);
-    free(load->pools);
-}
-
 /* ---- the mms of one run */
+
+struct place {
+    struct spf_frames *pool;
+    struct spf_mm *mm;
+};
 
 struct scene {
     const struct fault_soft_side *side;
-    unsigned nmms;
-    struct spf_mm **mms;
+    unsigned nplaces;
+    struct place *places;
 };
 
 /* Apart, the writer too has its own mm. */
-static unsigned mms_of(const struct fault_soft_side *side)
+static unsigned places_of(const struct fault_soft_side *side)
 {
     return side->apart ? side->threads + side->writer : 1;
 }
 
 static struct spf_mm *mm_of(const struct scene *scene, unsigned rank)
 {
-    return scene->mms[scene->side->apart ? rank : 0];
+    return scene->places[scene->side->apart ? rank : 0].mm;
 }
 
 static size_t share_len(const struct fault_soft_side *side)
@@ -90,11 +63,23 @@ static uintptr_t share_of(const struct fault_soft_side *side, unsigned rank)
     return BASE + 2 * rank * share_len(side);
 }
 
-static int mm_new(const struct fault_soft_side *side, unsigned index, struct spf_mm **mm)
+/* Frames for all pages and tables of the threads that will draw on it. */
+static int pool_new(const struct fault_soft_side *side, struct spf_frames **pool)
+{
+    size_t threads = side->apart ? 1 : side->threads + side->writer;
+    size_t npages = side->load->npages / (side->apart ? side->threads : 1);
+
+    return spf_frames_create(FAULT_SOFT_PAGE, npages + threads * SPARE_FRAMES, pool);
+}
+
+static int place_new(const struct fault_soft_side *side, struct place *place)
 {
     struct spf_table_attr table;
     struct spf_mm_attr attr;
+    int err = pool_new(side, &place->pool);
 
+    if (err)
+        return err;
     if (side->load->kind == SPF_TABLE_HASH) {
         spf_table_power_hash(&table);
         table.bits[0] = 9; /* a root that fits into 4 KiB */
@@ -105,37 +90,43 @@ static int mm_new(const struct fault_soft_side *side, unsigned index, struct spf
     attr.delivery = SPF_DELIVERY_DIRECT;
     attr.flags = side->attempt == SPF_ATTEMPT_BYPASS ? 0 : SPF_MM_MULTI;
     attr.table = &table;
-    attr.frames = side->load->pools[index];
+    attr.frames = place->pool;
     attr.mmu_base = BASE;
     attr.arena_len = 2 * (side->threads + 1) * share_len(side);
-    return spf_mm_create(&attr, mm);
+    return spf_mm_create(&attr, &place->mm);
+}
+
+/* A place that was made in part too. */
+static int place_end(struct place *place)
+{
+    int err = place->mm ? spf_mm_destroy(place->mm) : 0;
+
+    return err ? err : spf_frames_destroy(place->pool);
 }
 
 static int scene_end(struct scene *scene)
 {
     int err = 0;
 
-    for (unsigned i = 0; i < scene->nmms; i++) {
-        int failed = spf_mm_destroy(scene->mms[i]);
+    for (unsigned i = 0; i < scene->nplaces; i++) {
+        int failed = place_end(&scene->places[i]);
 
         err = err ? err : failed;
     }
-    free(scene->mms);
+    free(scene->places);
     return err;
 }
 
 static int scene_begin(struct scene *scene, const struct fault_soft_side *side)
 {
-    unsigned nmms = mms_of(side);
+    unsigned nplaces = places_of(side);
     int err = 0;
 
-    *scene = (struct scene){.side = side, .mms = calloc(nmms, sizeof(struct spf_mm *))};
-    if (!scene->mms)
+    *scene = (struct scene){.side = side, .places = calloc(nplaces, sizeof(*scene->places))};
+    if (!scene->places)
         return -ENOMEM;
-    while (scene->nmms < nmms && !err) {
-        err = mm_new(side, scene->nmms, &scene->mms[scene->nmms]);
-        scene->nmms += !err;
-    }
+    while (scene->nplaces < nplaces && !err)
+        err = place_new(side, &scene->places[scene->nplaces++]);
     if (err)
         scene_end(scene);
     return err;
@@ -250,9 +241,9 @@ static int check(const struct scene *scene)
 {
     uint64_t all = 0, wanted = 0;
 
-    for (unsigned i = 0; i < scene->nmms; i++) {
+    for (unsigned i = 0; i < scene->nplaces; i++) {
         struct spf_stats stats;
-        int err = spf_mm_stats(scene->mms[i], &stats, sizeof(stats));
+        int err = spf_mm_stats(scene->places[i].mm, &stats, sizeof(stats));
 
         if (err)
             return err;

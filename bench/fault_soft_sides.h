@@ -22,8 +22,6 @@ struct fault_soft_load {
     enum spf_table_kind kind;
     size_t npages; /* a round, of all threads; each page is faulted in once */
     uint64_t rounds;
-    unsigned npools;
-    struct spf_frames **pools; /* one for each mm of a side, kept: their memory is warm */
 };
 
 struct fault_soft_side {
@@ -34,10 +32,6 @@ struct fault_soft_side {
     bool writer;            /* one thread more maps and unmaps elsewhere; apart: in its own */
     uint64_t *instructions; /* count them, by the processor's counter; or NULL */
 };
-
-/* Pools for sides of up to so many threads.  0 or -errno, with nothing to free. */
-int fault_soft_load_init(struct fault_soft_load *load, unsigned threads);
-void fault_soft_load_fini(struct fault_soft_load *load);
 
 /*
  * Measure the side (a struct fault_soft_side) once: for struct pair_side.  -EPROTO:

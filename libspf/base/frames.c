@@ -268,6 +268,33 @@ static uint32_t chain_take(struct spf_frames *frames, uint32_t home) SPF__REQUIR
 
 /* ---- between pool and cache */
 
+/*
+ * The first of those that fewest caches have: a thread that comes after another has left
+ * takes over what that one had, instead of a share of what all have.
+ */
+static uint32_t home_choose(struct spf_frames *frames) SPF__REQUIRES(spf__pool_holder)
+{
+    uint32_t best = 0;
+
+    for (uint32_t home = 1; home < SPF__FRAME_HOMES; home++)
+        if (frames->home[home].caches < frames->home[best].caches)
+            best = home;
+    frames->home[best].caches++;
+    return best;
+}
+
+static void home_leave(struct spf_frames *frames, struct spf__frame_cache *cache)
+{
+    struct held held;
+
+    if (!cache->home)
+        return;
+    pool_lock(frames, &held);
+    frames->home[cache->home - 1].caches--;
+    pool_unlock(frames, &held);
+    cache->home = 0;
+}
+
 /* Under the lock: the chains that make it n, linked by `chain`. */
 static uint32_t take_chains(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t n)
     SPF__REQUIRES(spf__pool_holder)
@@ -275,7 +302,7 @@ static uint32_t take_chains(struct spf_frames *frames, struct spf__frame_cache *
     uint32_t taken = SPF__FRAME_NONE, first;
 
     if (!cache->home)
-        cache->home = 1 + frames->next_home++ % SPF__FRAME_HOMES;
+        cache->home = 1 + home_choose(frames);
     for (uint32_t have = cache->n; have < n; have += frames->frame[first].len) {
         first = chain_take(frames, cache->home - 1);
         if (first == SPF__FRAME_NONE)
@@ -409,6 +436,7 @@ void spf__frames_drain(struct spf_frames *frames, struct spf__frame_cache *cache
         cache->naway = spill_last(frames, cache->away, cache->naway);
     while (cache->n)
         cache->n = spill_last(frames, cache->frame, cache->n);
+    home_leave(frames, cache);
 }
 
 void spf__frames_give(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t frame)

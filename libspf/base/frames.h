@@ -50,10 +50,10 @@ struct spf_frames {
     uint32_t users SPF__GUARDED_BY(spf__pool_holder);
     uint32_t fresh SPF__GUARDED_BY(spf__pool_holder); /* frames from here on were never used */
     uint32_t used SPF__GUARDED_BY(spf__pool_holder), most_used SPF__GUARDED_BY(spf__pool_holder);
-    uint32_t next_home SPF__GUARDED_BY(spf__pool_holder);
     struct spf__frame_home {
-        uint32_t chains;     /* of frames that were given back */
-        uint32_t fresh, end; /* frames put by for this home, never used */
+        _Alignas(64) uint32_t chains; /* of frames that were given back */
+        uint32_t fresh, end;          /* frames put by for this home, never used */
+        uint32_t caches;              /* that have it for their home */
     } home[SPF__FRAME_HOMES] SPF__GUARDED_BY(spf__pool_holder);
 };
 
@@ -83,7 +83,7 @@ int spf__frames_fill(struct spf_frames *frames, struct spf__frame_cache *cache, 
 uint32_t spf__frames_take_run(struct spf_frames *frames, uint32_t n);
 /* Back, those and no others. */
 void spf__frames_give_run(struct spf_frames *frames, uint32_t first, uint32_t n);
-/* All of the cache back into the pool. */
+/* All of the cache back into the pool; the next thread that comes takes over its home. */
 void spf__frames_drain(struct spf_frames *frames, struct spf__frame_cache *cache);
 /* A sole owner's frame goes into the cache, and from there, if it is full, to the pool. */
 void spf__frames_give(struct spf_frames *frames, struct spf__frame_cache *cache, uint32_t frame);

@@ -267,6 +267,27 @@ T(frames, what_waits_to_go_home_is_to_be_had)
     t_ok(spf__frames_fill(frames, &other, n));
 }
 
+/* Threads come and go: each takes over one home, and does not mix with those that stay. */
+T(frames, who_comes_takes_over_the_home_of_who_left)
+{
+    bool left[100000] = {false};
+
+    begin_two(100000);
+    for (int round = 0; round < 100; round++) {
+        uint32_t home = other.home;
+
+        for (uint32_t i = 0; i < other.n; i++)
+            left[other.frame[i]] = true;
+        spf__frames_drain(frames, &other);
+        t_eq(other.home, 0);
+        t_ok(spf__frames_fill(frames, &other, 1));
+        t_eq(other.home, home);
+        for (uint32_t i = 0; i < other.n; i++)
+            t_true(left[other.frame[i]]);
+    }
+    end_two();
+}
+
 /* ---- runs ---- */
 
 T(frames, runs_follow_one_another_and_are_aligned)
