@@ -19,8 +19,7 @@ static uintptr_t page_of(const struct side *side, size_t n)
     return side->addr + n * side->pair->space->page;
 }
 
-/* What a fault does now and then is not recorded: the next one needs no pool. */
-static int fill_caches(struct spf_mm *mm)
+int pair_fill_caches(struct spf_mm *mm)
 {
     struct spf__soft *soft = mm->mmu;
     struct spf__table_slot *slot = spf__table_slot(&soft->table, spf__thread_find(mm)->index);
@@ -29,27 +28,28 @@ static int fill_caches(struct spf_mm *mm)
     return err ? err : spf__frames_fill(soft->table.frames, &slot->frames, (uint32_t)PAIR_PAGES);
 }
 
-static int warm_up(const struct side *side)
+static int warm_up(struct side *side)
 {
     struct spf_mm *mm = side->pair->space->mm;
-    int err = spf_thread_register(mm);
+    int err;
 
-    if (err || side->pair->cold)
-        return err;
+    if (side->pair->cold)
+        return 0;
     err = spf_mm_store(mm, page_of(side, 2), 1);
     if (!err)
         err = spf_mm_store(mm, page_of(side, 6), 1);
-    return err ? err : fill_caches(mm);
+    return err ? err : pair_fill_caches(mm);
 }
 
-static int act(const struct side *side, struct spf_fault_answer *answer)
+static int act(struct side *side)
 {
     struct spf_mm *mm = side->pair->space->mm;
     uintptr_t addr = page_of(side, side->page[0]);
     struct spf_fault_request request = {
         .addr = addr, .access = side->pair->access, .attempt = side->pair->attempt};
+    struct spf_fault_answer answer = {0}; /* on its own stack while it is recorded */
     uint64_t word = 0;
-    int err = spf_mm_fault(mm, &request, answer);
+    int err = spf_mm_fault(mm, &request, &answer);
 
     if (!err)
         err = spf_mm_store(mm, addr, addr);
@@ -57,28 +57,41 @@ static int act(const struct side *side, struct spf_fault_answer *answer)
         err = spf_mm_load(mm, addr, &word);
     if (!err && word != addr)
         err = -EIO;
-    return err ? err : spf_mm_store(mm, page_of(side, side->page[1]), 1);
+    if (!err)
+        err = spf_mm_store(mm, page_of(side, side->page[1]), 1);
+    side->answer = answer;
+    return err;
+}
+
+const struct deed deed_faults_and_accesses = {"faults and accesses", warm_up, act, NULL};
+
+static int begin(struct side *side, const struct deed *deed)
+{
+    int err = spf_thread_register(side->pair->space->mm);
+
+    return err ? err : deed->warm_up(side);
 }
 
 static void side_main(void *arg)
 {
     struct side *side = arg;
-    struct spf_fault_answer answer = {0}; /* on its own stack while it is recorded */
-    int err = warm_up(side);
+    const struct deed *deed = side->pair->deed[side->second];
+    int err = begin(side, deed);
 
     pthread_barrier_wait(&side->pair->steps);
     if (side->second)
         pthread_barrier_wait(&side->pair->steps);
     if (!err) {
         rec_begin(side->rec);
-        err = act(side, &answer);
+        err = deed->act(side);
         rec_end();
     }
     if (!side->second)
         pthread_barrier_wait(&side->pair->steps);
     pthread_barrier_wait(&side->pair->steps);
+    if (!err && deed->clean_up)
+        err = deed->clean_up(side);
     side->error = err;
-    side->answer = answer;
     side->slot = spf__thread_find(side->pair->space->mm);
     side->reader = URCU_TLS(urcu_bp_reader);
 }
@@ -105,6 +118,9 @@ static void side_start(struct pair *pair, int n, size_t page)
 void pair_run(struct pair *pair, const struct t_space *space, size_t first, size_t second)
 {
     pair->space = space;
+    for (int n = 0; n < 2; n++)
+        if (!pair->deed[n])
+            pair->deed[n] = &deed_faults_and_accesses;
     t_ok(pthread_barrier_init(&pair->steps, NULL, 2));
     side_start(pair, 0, first);
     side_start(pair, 1, second);

@@ -85,7 +85,17 @@ static void full(void)
     abort();
 }
 
-static void note_line(struct rec *rec, uintptr_t addr, enum rec_how how, uintptr_t pc)
+/* The bytes of its line that lie in [addr, end). */
+static uint64_t bytes_of(uintptr_t addr, uintptr_t end)
+{
+    uintptr_t line = addr & ~(REC_LINE - 1);
+    uint64_t to = end - line < REC_LINE ? ((uint64_t)1 << (end - line)) - 1 : UINT64_MAX;
+
+    return to & ~(((uint64_t)1 << (addr - line)) - 1);
+}
+
+static void note_line(struct rec *rec, uintptr_t addr, uintptr_t end, enum rec_how how,
+                      uintptr_t pc)
 {
     struct rec_line *entry = place(rec, addr & ~(REC_LINE - 1));
 
@@ -96,6 +106,7 @@ static void note_line(struct rec *rec, uintptr_t addr, enum rec_how how, uintptr
     }
     if (!entry->first[how].pc)
         entry->first[how] = (struct rec_first){addr, pc};
+    entry->bytes[how] |= bytes_of(addr, end);
 }
 
 void rec_note(const volatile void *addr, size_t len, enum rec_how how, const void *pc)
@@ -105,7 +116,7 @@ void rec_note(const volatile void *addr, size_t len, enum rec_how how, const voi
     if (!current || !len || (at >= current->stack && at < current->stack_end))
         return;
     while (at < end) {
-        note_line(current, at, how, (uintptr_t)pc);
+        note_line(current, at, end, how, (uintptr_t)pc);
         at = (at & ~(REC_LINE - 1)) + REC_LINE;
     }
 }

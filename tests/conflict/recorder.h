@@ -29,6 +29,7 @@ struct rec_first {
 struct rec_line {
     uintptr_t line; /* its address; 0: no entry */
     struct rec_first first[2];
+    uint64_t bytes[2]; /* that were touched so: bit n, the line's byte n */
 };
 
 struct rec {

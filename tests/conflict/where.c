@@ -26,10 +26,29 @@ struct part {
 static const struct part mm_parts[] = {
     {0, "what is set at creation"},
     PART(spf_mm, root),
-    {offsetof(struct spf_mm, mode), "mode .. chunks"},
+    PART(spf_mm, mode),
+    PART(spf_mm, dead),
+    PART(spf_mm, any_shared),
+    PART(spf_mm, any_failed),
+    PART(spf_mm, nslots),
+    PART(spf_mm, chunks),
     PART(spf_mm, failed),
     PART(spf_mm, registry),
-    {offsetof(struct spf_mm, lock), "lock, and what writers keep"},
+    PART(spf_mm, registered),
+    PART(spf_mm, closing),
+    PART(spf_mm, revocations),
+    PART(spf_mm, lock),
+    PART(spf_mm, gap_denied),
+    PART(spf_mm, seq),
+    {offsetof(struct spf_mm, heap_start), "heap"},
+    PART(spf_mm, nvmas),
+    PART(spf_mm, nodes),
+    PART(spf_mm, vmas),
+    PART(spf_mm, retired_nodes),
+    PART(spf_mm, retired_vmas),
+    PART(spf_mm, nretired),
+    PART(spf_mm, pinned),
+    PART(spf_mm, outstanding),
 };
 static const struct part slot_parts[] = {
     PART(spf__slot, window),   PART(spf__slot, access),
@@ -39,23 +58,41 @@ static const struct part slot_parts[] = {
 };
 static const struct part table_slot_parts[] = {
     PART(spf__table_slot, counters), PART(spf__table_slot, walks), PART(spf__table_slot, frames),
-    PART(spf__table_slot, frags),    PART(spf__table_slot, nowed),
+    PART(spf__table_slot, frags),    PART(spf__table_slot, run),   PART(spf__table_slot, later),
+    PART(spf__table_slot, nowed),    PART(spf__table_slot, owed),
+};
+static const struct part class_parts[] = {
+    {0, "what is set at creation"}, PART(spf__frag_class, lock), PART(spf__frag_class, partial),
+    PART(spf__frag_class, pages),   PART(spf__frag_class, used),
 };
 static const struct part soft_parts[] = {
     {0, "what is set at creation"},
-    {offsetof(struct spf__soft, table.classes), "classes of fragments"},
-    {offsetof(struct spf__soft, table.gen), "the generation of walks"},
+    {offsetof(struct spf__soft, table.gen), "gen"},
     PART(spf__soft, hash),
 };
 static const struct part frames_parts[] = {
-    {0, "what is set at creation"},
-    {offsetof(struct spf_frames, lock), "lock, and the lists that it guards"},
+    {0, "what is set at creation"}, PART(spf_frames, in_handlers), PART(spf_frames, frame),
+    PART(spf_frames, lock),         PART(spf_frames, users),       PART(spf_frames, fresh),
+    PART(spf_frames, used),         PART(spf_frames, most_used),   PART(spf_frames, home),
 };
-static const struct part frame_parts[] = {{0, "extra .. used"}};
-static const struct part vma_parts[] = {PART(spf__vma, seq), PART(spf__vma, start),
-                                        PART(spf__vma, fresh)};
+static const struct part frame_parts[] = {
+    PART(spf__frame, extra),   PART(spf__frame, dirty),
+    PART(spf__frame, writers), PART(spf__frame, next),
+    PART(spf__frame, len),     PART(spf__frame, chain),
+    PART(spf__frame, home),    {offsetof(struct spf__frame, prev_page), "prev_page .. used"},
+};
+static const struct part node_parts[] = {
+    PART(spf__node, n),  PART(spf__node, edit), PART(spf__node, next), PART(spf__node, lo),
+    PART(spf__node, hi), PART(spf__node, gap),  PART(spf__node, ptr),
+};
+static const struct part vma_parts[] = {
+    PART(spf__vma, seq),
+    {offsetof(struct spf__vma, start), "start .. flags"},
+    PART(spf__vma, fresh),
+    PART(spf__vma, next),
+};
 static const struct part pager_parts[] = {{0, "what is set at creation"}, PART(spf_pager, refs)};
-static const struct part no_parts[] = {{0, "its bytes"}};
+static const struct part no_parts[] = {{0, NULL}};
 
 /* An array of such structures. */
 struct array {
@@ -71,23 +108,38 @@ struct array {
         name, start, each, n, parts, sizeof(parts) / sizeof((parts)[0])                            \
     }
 
-static bool found(char text[WHERE_ROOM], const struct array *array, uintptr_t addr)
+/* What was found: the part `field`, NULL if there is but one, of object `index`. */
+struct found {
+    const char *object, *field;
+    size_t index, within;
+};
+
+static bool in_array(struct found *found, const struct array *array, uintptr_t addr)
 {
-    size_t offset = addr - (uintptr_t)array->start, within;
-    const char *part = "";
+    size_t offset = addr - (uintptr_t)array->start;
 
     if (!array->start || offset >= array->each * array->n)
         return false;
-    within = offset % array->each;
-    for (size_t i = 0; i < array->nparts && array->parts[i].start <= within; i++)
-        part = array->parts[i].name;
-    snprintf(text, WHERE_ROOM, "%s %zu, +%zu: %s", array->name, offset / array->each, within, part);
+    *found = (struct found){
+        .object = array->name, .index = offset / array->each, .within = offset % array->each};
+    for (size_t i = 0; i < array->nparts && array->parts[i].start <= found->within; i++)
+        found->field = array->parts[i].name;
     return true;
 }
 
+static bool in_arrays(struct found *found, const struct array *arrays, size_t n, uintptr_t addr)
+{
+    for (size_t i = 0; i < n; i++)
+        if (in_array(found, &arrays[i], addr))
+            return true;
+    return false;
+}
+
+#define IN(found, arrays, addr) in_arrays(found, arrays, sizeof(arrays) / sizeof((arrays)[0]), addr)
+
 /* ---- the structures */
 
-static bool in_slots(char text[WHERE_ROOM], struct spf_mm *mm, uintptr_t addr)
+static bool in_slots(struct found *found, struct spf_mm *mm, uintptr_t addr)
 {
     struct spf__soft *soft = mm->mmu;
 
@@ -99,30 +151,40 @@ static bool in_slots(char text[WHERE_ROOM], struct spf_mm *mm, uintptr_t addr)
             ARRAY("buffer of slot", spf__slot(mm, i)->buf, spf__page_size(mm), 1, no_parts),
         };
 
-        for (size_t a = 0; a < sizeof(arrays) / sizeof(arrays[0]); a++) {
-            if (!found(text, &arrays[a], addr))
-                continue;
-            snprintf(text + strlen(text), WHERE_ROOM - strlen(text), " (of thread %u)", i);
+        if (IN(found, arrays, addr)) {
+            found->index = i;
             return true;
         }
     }
     return false;
 }
 
-static bool in_vmas(char text[WHERE_ROOM], struct spf_mm *mm, uintptr_t addr)
+/* Chunks as slab.c makes them: a link to the next one, then objects. */
+static bool in_slab(struct found *found, const struct spf__slab *slab, struct array objects,
+                    uintptr_t addr)
+{
+    enum { CHUNK = 64 << 10, HEADER = 64 };
+
+    objects.each = slab->size;
+    objects.n = (CHUNK - HEADER) / slab->size;
+    for (const char *chunk = slab->chunks; chunk; chunk = *(void *const *)(const void *)chunk) {
+        objects.start = chunk + HEADER;
+        if (in_array(found, &objects, addr))
+            return true;
+    }
+    return false;
+}
+
+static bool in_pagers(struct found *found, struct spf_mm *mm, uintptr_t addr)
 {
     struct spf_vma_info info = {0};
 
     while (!spf_mm_next(mm, info.end, &info)) {
         const struct spf__vma *vma = spf__tree_find(mm->root, info.start);
-        const struct array arrays[] = {
-            ARRAY("VMA", vma, sizeof(*vma), 1, vma_parts),
-            ARRAY("pager", vma->pager, sizeof(struct spf_pager), 1, pager_parts),
-        };
+        struct array array = ARRAY("pager", vma->pager, sizeof(struct spf_pager), 1, pager_parts);
 
-        for (size_t a = 0; a < sizeof(arrays) / sizeof(arrays[0]); a++)
-            if (found(text, &arrays[a], addr))
-                return true;
+        if (in_array(found, &array, addr))
+            return true;
     }
     return false;
 }
@@ -131,7 +193,7 @@ static bool in_vmas(char text[WHERE_ROOM], struct spf_mm *mm, uintptr_t addr)
 static struct array hash_array(const struct spf__hash *hash)
 {
     const uint64_t *words = (const uint64_t *)(const void *)hash;
-    struct array array = ARRAY("group of the hash table", NULL, 128, 0, no_parts);
+    struct array array = ARRAY("hash group", NULL, 128, 0, no_parts);
 
     if (!hash)
         return array;
@@ -140,53 +202,72 @@ static struct array hash_array(const struct spf__hash *hash)
     return array;
 }
 
-static bool in_mm(char text[WHERE_ROOM], struct spf_mm *mm, uintptr_t addr)
+static bool in_mm(struct found *found, struct spf_mm *mm, uintptr_t addr)
 {
     struct spf__soft *soft = mm->mmu;
     const struct array arrays[] = {
         ARRAY("mm", mm, sizeof(*mm), 1, mm_parts),
-        ARRAY("entry of the ask table", mm->ask, 64, 1024, no_parts),
-        ARRAY("software MMU", soft, sizeof(*soft), 1, soft_parts),
+        ARRAY("ask entry", mm->ask, 64, 1024, no_parts),
+        ARRAY("class", soft->table.classes, sizeof(struct spf__frag_class), SPF_TABLE_LEVELS_MAX,
+              class_parts),
+        ARRAY("table", soft, sizeof(*soft), 1, soft_parts),
         hash_array(soft->hash),
     };
+    const struct array node = ARRAY("node", NULL, 0, 0, node_parts);
+    const struct array vma = ARRAY("VMA", NULL, 0, 0, vma_parts);
 
-    for (size_t a = 0; a < sizeof(arrays) / sizeof(arrays[0]); a++)
-        if (found(text, &arrays[a], addr))
-            return true;
-    return in_slots(text, mm, addr) || in_vmas(text, mm, addr);
+    return IN(found, arrays, addr) || in_slab(found, &mm->nodes, node, addr) ||
+           in_slab(found, &mm->vmas, vma, addr) || in_slots(found, mm, addr) ||
+           in_pagers(found, mm, addr);
 }
 
-static bool in_frames(char text[WHERE_ROOM], const struct spf_frames *frames, uintptr_t addr)
+static bool in_frames(struct found *found, const struct spf_frames *frames, uintptr_t addr)
 {
-    size_t offset = addr - (uintptr_t)frames->area;
     const struct array arrays[] = {
-        ARRAY("pool of frames", frames, sizeof(*frames), 1, frames_parts),
-        ARRAY("what is known of frame", frames->frame, sizeof(struct spf__frame), frames->nframes,
-              frame_parts),
+        ARRAY("pool", frames, sizeof(*frames), 1, frames_parts),
+        ARRAY("frame", frames->frame, sizeof(struct spf__frame), frames->nframes, frame_parts),
+        ARRAY("page", frames->area, frames->page, frames->nframes, no_parts),
     };
 
-    for (size_t a = 0; a < sizeof(arrays) / sizeof(arrays[0]); a++)
-        if (found(text, &arrays[a], addr))
-            return true;
-    if (offset >= (size_t)frames->nframes << frames->shift)
+    if (!IN(found, arrays, addr))
         return false;
-    snprintf(text, WHERE_ROOM, "%s in frame %zu, +%zu",
-             frames->frame[offset >> frames->shift].used ? "page table" : "page",
-             offset >> frames->shift, offset & (frames->page - 1));
+    if (found->object == arrays[2].name && frames->frame[found->index].used)
+        found->object = "page table";
     return true;
+}
+
+static bool find(struct found *found, const struct t_space *space, uintptr_t addr)
+{
+    return space && (in_mm(found, space->mm, addr) || in_frames(found, space->frames, addr));
 }
 
 void where_data(char text[WHERE_ROOM], const struct t_space *space, uintptr_t addr)
 {
+    struct found found;
     Dl_info info;
 
-    if (space && (in_mm(text, space->mm, addr) || in_frames(text, space->frames, addr)))
-        return;
-    if (dladdr((const void *)addr, &info))
+    if (find(&found, space, addr))
+        snprintf(text, WHERE_ROOM, "%s %zu, +%zu: %s", found.object, found.index, found.within,
+                 found.field ? found.field : "its bytes");
+    else if (dladdr((const void *)addr, &info))
         snprintf(text, WHERE_ROOM, "data of %s, %s", info.dli_fname,
                  info.dli_sname ? info.dli_sname : "unnamed");
     else
         snprintf(text, WHERE_ROOM, "elsewhere: the heap, or a mapping");
+}
+
+void where_field(char text[WHERE_ROOM], const struct t_space *space, uintptr_t addr)
+{
+    struct found found;
+    Dl_info info;
+
+    if (find(&found, space, addr))
+        snprintf(text, WHERE_ROOM, "%s%s%s", found.object, found.field ? "." : "",
+                 found.field ? found.field : "");
+    else if (dladdr((const void *)addr, &info))
+        snprintf(text, WHERE_ROOM, "static data");
+    else
+        snprintf(text, WHERE_ROOM, "memory from elsewhere");
 }
 
 /* ---- code */
